@@ -55,7 +55,11 @@ class Signal:
         if self.kind == "audio":
             if x.ndim != 1:
                 raise InvalidArgument(f"{where}audio must be mono, shape (n,), got {x.shape}; mix or pick a channel")
-            if not isinstance(self.rate_hz, int) or isinstance(self.rate_hz, bool) or not 100 <= self.rate_hz <= 768_000:
+            if (
+                not isinstance(self.rate_hz, int)
+                or isinstance(self.rate_hz, bool)
+                or not 100 <= self.rate_hz <= 768_000
+            ):
                 raise InvalidArgument(f"{where}audio needs rate_hz, an int of 100 to 768000, got {self.rate_hz!r}")
         elif self.kind == "image":
             if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] != 3):

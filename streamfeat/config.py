@@ -1,0 +1,197 @@
+"""Settings: arguments > environment (`STREAMFEAT_TABLE__KEY`) > TOML file > default.
+
+Read once, in the command line and in the workers, and passed on as plain values: the library itself never looks at
+the environment. An unknown table or key is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from streamfeat.errors import ConfigError
+
+ENV_PREFIX = "STREAMFEAT_"
+FILE_VARIABLE = ENV_PREFIX + "CONFIG"
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Where the processes of one fleet meet and what they keep."""
+
+    run_dir: str = ""
+    """Sockets and locks; empty: $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/streamfeat or /tmp/streamfeat-UID."""
+    state_dir: str = ""
+    """Feature logs, models and indexes; empty: $STATE_DIRECTORY, $XDG_STATE_HOME/streamfeat, else below HOME."""
+    bank_dir: str = ""
+    """Banks; empty: `banks` in state_dir."""
+    front: str = ""
+    """Endpoint for clients; empty: ipc://RUN_DIR/front.sock."""
+    back: str = ""
+    """Endpoint for workers; empty: ipc://RUN_DIR/back.sock."""
+    workers: int = 2
+    """Feature workers that `serve`, `stream` and `push` start; one core each."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The broker's limits."""
+
+    heartbeat_ms: int = 1000
+    """A worker silent for three of these has lost its leases."""
+    credit_items: int = 512
+    """Items one client may have under way."""
+    credit_bytes: int = 64 << 20
+    """Bytes one client may have under way."""
+    retained_bytes: int = 512 << 20
+    """Payload bytes kept for all clients together; above it, new items are answered OVERLOADED."""
+    batch_items: int = 16
+    """Items handed to a worker in one message."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """How long a client waits."""
+
+    connect_timeout_s: float = 5.0
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a fleet; see the fields of each table."""
+
+    fleet: Fleet = field(default_factory=Fleet)
+    broker: Broker = field(default_factory=Broker)
+    client: Client = field(default_factory=Client)
+
+
+_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "client": Client}
+
+
+def load_settings(
+    environ: Mapping[str, str],
+    *,
+    file: Path | None = None,
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Settings:
+    """Settings from every source, checked.
+
+    Parameters
+    ----------
+    environ : mapping
+        The environment; `STREAMFEAT_CONFIG` names the file when `file` is not given.
+    file : Path, optional
+        TOML file with the tables [fleet], [broker] and [client].
+    arguments : mapping of table to mapping of key to value, optional
+        What the command line says; None values are left out.
+
+    Raises
+    ------
+    ConfigError
+        Unreadable file, unknown table or key, or a value of the wrong type or range.
+    """
+    if file is None and environ.get(FILE_VARIABLE):
+        file = Path(environ[FILE_VARIABLE])
+    settings = Settings()
+    if file is not None:
+        settings = _merge(settings, _read_file(file), str(file))
+    settings = _merge(settings, _from_environment(environ), "environment")
+    given = {t: {k: v for k, v in table.items() if v is not None} for t, table in (arguments or {}).items()}
+    return _locate(_merge(settings, given, "arguments"), environ)
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"settings file {file}: {error.strerror}; mend the path or leave it out") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"settings file {file}: not TOML: {error}") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {}
+    for name, value in environ.items():
+        if not name.startswith(ENV_PREFIX) or name == FILE_VARIABLE:
+            continue
+        table, separator, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
+        if not separator:
+            known = [f"{ENV_PREFIX}{t}__{f.name}".upper() for t, c in _TABLES.items() for f in fields(c)]
+            raise ConfigError(f"environment: unknown setting {name}{_nearest(name, [*known, FILE_VARIABLE])}")
+        tables.setdefault(table, {})[key] = value
+    return tables
+
+
+def _merge(settings: Settings, tables: Mapping[str, Any], source: str) -> Settings:
+    for table, values in tables.items():
+        if table not in _TABLES:
+            raise ConfigError(f"{source}: unknown table [{table}]{_nearest(table, list(_TABLES))}")
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{source}: [{table}] must be a table, got {values!r}")
+        known = {f.name: f.default for f in fields(_TABLES[table])}
+        changes = {}
+        for key, value in values.items():
+            if key not in known:
+                raise ConfigError(f"{source}: unknown setting {table}.{key}{_nearest(key, list(known))}")
+            changes[key] = _cast(value, known[key], f"{source}: {table}.{key}")
+        settings = replace(settings, **{table: replace(getattr(settings, table), **changes)})
+    return settings
+
+
+def _cast(value: Any, default: Any, where: str) -> Any:
+    """`value` as the type of `default`; numbers must be positive."""
+    if isinstance(default, str):
+        if not isinstance(value, str | Path):
+            raise ConfigError(f"{where} must be text, got {value!r}")
+        return str(value)
+    kind = type(default)
+    try:
+        if isinstance(value, bool) or (kind is int and isinstance(value, float)):
+            raise ValueError
+        number = kind(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{where} must be {'a whole' if kind is int else 'a'} number, got {value!r}") from None
+    if not 0 < number < float("inf"):
+        raise ConfigError(f"{where} must be above 0 and finite, got {value!r}")
+    return number
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+
+
+def _locate(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Fill in the directories and endpoints that were left empty."""
+    fleet = settings.fleet
+    home = environ.get("HOME") or "/"
+    run_dir = fleet.run_dir or environ.get("RUNTIME_DIRECTORY") or _below(environ.get("XDG_RUNTIME_DIR"))
+    if not run_dir:
+        run_dir = f"/tmp/streamfeat-{os.getuid()}"  # noqa: S108 - made 0700 and checked for its owner when used
+    state_dir = (
+        fleet.state_dir
+        or environ.get("STATE_DIRECTORY")
+        or _below(environ.get("XDG_STATE_HOME"))
+        or f"{home}/.local/state/streamfeat"
+    )
+    return replace(
+        settings,
+        fleet=replace(
+            fleet,
+            run_dir=run_dir,
+            state_dir=state_dir,
+            bank_dir=fleet.bank_dir or f"{state_dir}/banks",
+            front=fleet.front or f"ipc://{run_dir}/front.sock",
+            back=fleet.back or f"ipc://{run_dir}/back.sock",
+        ),
+    )
+
+
+def _below(directory: str | None) -> str:
+    return f"{directory}/streamfeat" if directory else ""

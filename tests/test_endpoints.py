@@ -1,0 +1,105 @@
+"""Endpoints: what may be bound, and what is never overwritten."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from streamfeat.endpoints import MAX_IPC_PATH, check_endpoint, claim_endpoint
+from streamfeat.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["ipc:///run/streamfeat/front.sock", "tcp://127.0.0.1:5671", "tcp://localhost:1", "tcp://[::1]:65535"]
+)
+def test_local_endpoints_are_taken(endpoint: str) -> None:
+    """Absolute ipc paths and loopback ports come back unchanged."""
+    assert check_endpoint(endpoint) == endpoint
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        "front.sock",
+        "ipc://",
+        "ipc://front.sock",
+        "ipc:///run/",
+        "ipc://*",
+        "inproc://x",
+        "pgm://10.0.0.1:1",
+        "tcp://*:5671",
+        "tcp://0.0.0.0:5671",
+        "tcp://192.168.1.2:5671",
+        "tcp://example.org:5671",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:0",
+        "tcp://127.0.0.1:65536",
+        "tcp://127.0.0.1:*",
+        "tcp://127.0.0.1:٣",
+    ],
+)
+def test_other_endpoints_are_refused_with_their_text(endpoint: str) -> None:
+    """What another machine could reach, or nobody could, is a ConfigError that repeats it."""
+    with pytest.raises(ConfigError) as caught:
+        check_endpoint(endpoint)
+    assert repr(endpoint) in str(caught.value)
+
+
+def test_long_path_names_both_numbers() -> None:
+    """107 bytes are taken, 108 are refused; bytes count, not letters."""
+    assert check_endpoint("ipc:///" + "a" * (MAX_IPC_PATH - 1))
+    with pytest.raises(ConfigError, match=r"108 bytes.*107"):
+        check_endpoint("ipc:///" + "a" * MAX_IPC_PATH)
+    with pytest.raises(ConfigError, match=r"109 bytes.*107"):
+        check_endpoint("ipc:///" + "é" * 54)
+
+
+def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
+    """What a killed process left behind does not stop the next one."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    assert path.exists()
+    assert claim_endpoint(f"ipc://{path}") == f"ipc://{path}"
+    assert not path.exists()
+
+
+def test_a_live_socket_is_refused(tmp_path: Path) -> None:
+    """A second start on a live endpoint is an error, and the first keeps its socket."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen(1)
+        with pytest.raises(ConfigError, match="listening"):
+            claim_endpoint(f"ipc://{path}")
+        assert path.exists()
+
+
+@pytest.mark.parametrize("make", ["file", "directory", "link"])
+def test_what_is_no_socket_is_never_touched(tmp_path: Path, make: str) -> None:
+    """An ordinary file, a directory or a link at the path stays as it is."""
+    path = tmp_path / "s"
+    if make == "file":
+        path.write_text("precious")
+    elif make == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    before = path.lstat()
+    with pytest.raises(ConfigError, match="not a socket"):
+        claim_endpoint(f"ipc://{path}")
+    assert path.lstat() == before
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    """The remedy names the directory, which is not made behind the operator's back."""
+    with pytest.raises(ConfigError, match="directory is not there"):
+        claim_endpoint(f"ipc://{tmp_path}/none/s")
+    if os.geteuid() != 0:  # root may write anywhere
+        tmp_path.chmod(0o500)
+        with pytest.raises(ConfigError, match="not writable"):
+            claim_endpoint(f"ipc://{tmp_path}/s")

@@ -55,6 +55,14 @@ class Broker:
 
 
 @dataclass(frozen=True)
+class Features:
+    """What feature workers do."""
+
+    banks: str = ""
+    """Banks to serve, names or hashes with spaces between."""
+
+
+@dataclass(frozen=True)
 class Client:
     """How long a client waits."""
 
@@ -68,10 +76,11 @@ class Settings:
 
     fleet: Fleet = field(default_factory=Fleet)
     broker: Broker = field(default_factory=Broker)
+    features: Features = field(default_factory=Features)
     client: Client = field(default_factory=Client)
 
 
-_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "client": Client}
+_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "features": Features, "client": Client}
 
 
 def load_settings(
@@ -87,7 +96,7 @@ def load_settings(
     environ : mapping
         The environment; `STREAMFEAT_CONFIG` names the file when `file` is not given.
     file : Path, optional
-        TOML file with the tables [fleet], [broker] and [client].
+        TOML file with the tables [fleet], [broker], [features] and [client].
     arguments : mapping of table to mapping of key to value, optional
         What the command line says; None values are left out.
 

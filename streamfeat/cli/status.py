@@ -1,0 +1,43 @@
+"""`streamfeat status`: what the broker says of itself, its workers, queues and clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.client import Client
+from streamfeat.config import Settings
+
+
+@click.command(help="Ask a broker how it is.")
+@click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
+@with_settings
+@json_option
+def command(
+    connect: str | None,
+    settings: Settings,
+    json_to: str | None,
+) -> None:
+    """Print the report."""
+    endpoint = connect or settings.fleet.front
+    with Client(endpoint, connect_timeout_s=settings.client.connect_timeout_s) as client:
+        report = client.status()
+    emit(report, json_to, lambda: _print(endpoint, report))
+
+
+def _print(endpoint: str, report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"broker at {endpoint}, up {report['uptime_s']:.0f} s, retains {report['retained_bytes']} bytes")
+    workers = Table("worker", "kind", "state", "leased", "silent ms", "pid", box=None)
+    for worker in report["workers"]:
+        cells = (worker[key] for key in ("name", "kind", "state", "leased", "silent_ms", "pid"))
+        workers.add_row(*(str(cell) for cell in cells))
+    console.print(workers)
+    for name, bank in sorted(report["banks"].items()):
+        console.print(f"bank {name} {bank[:12]}")
+    console.print("  ".join(f"{key} {value}" for key, value in sorted(report["counters"].items()) if value))

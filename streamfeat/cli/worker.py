@@ -1,0 +1,40 @@
+"""`streamfeat worker features|learner|index`: one worker in this very process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from streamfeat.bank import find_bank
+from streamfeat.cli.broker import become
+from streamfeat.cli.console import with_settings
+from streamfeat.config import Settings
+from streamfeat.fleet import ONE_THREAD, features_arguments, stateful_arguments
+
+
+@click.command(help="Run one worker until SIGTERM.")
+@click.argument("role", type=click.Choice(["features", "learner", "index"]))
+@click.option("--name", help="Its name in the fleet; a second worker of the same name takes over. Default: the role.")
+@click.option(
+    "--bank", "banks", multiple=True, help="Bank to serve: a name, a hash or a directory . Default: from the settings."
+)
+@with_settings
+def command(
+    role: str,
+    name: str | None,
+    banks: tuple[str, ...],
+    settings: Settings,
+) -> None:
+    """Become the worker: same process id, so that a service manager's notifications are right."""
+    if role == "features":
+        wanted = banks or tuple(settings.features.banks.split())
+        if not wanted:
+            raise click.UsageError("a features worker needs --bank NAME, or banks in [features] of the settings file")
+        os.environ.update(ONE_THREAD)  # before NumPy is imported: fleets scale by processes
+        found = [find_bank(Path(settings.fleet.bank_dir), bank) for bank in wanted]
+        become("features", features_arguments(settings, name or "features", found))
+    if banks:
+        raise click.UsageError(f"--bank is for features workers; {role} learns which bank its features come from")
+    become(role, stateful_arguments(settings, role, name))

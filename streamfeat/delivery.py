@@ -1,0 +1,173 @@
+"""A pile of recordings or pictures sent through a fleet, and the account of what became of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.client import Client, Job, Result
+from streamfeat.errors import StreamfeatError
+from streamfeat.signals import Signal
+
+
+class Readable(Protocol):
+    """One recording or picture that may turn out to be unreadable."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def label(self) -> str | int | None:
+        """What it shows or says."""
+
+    @property
+    def speaker(self) -> str | None:
+        """Who is held out together with it."""
+
+    def read(self) -> Signal:
+        """The signal, or `InvalidArgument` with the reason."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One item that got no answer, and why."""
+
+    file: str
+    code: str
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return {"file": self.file, "code": self.code, "reason": self.reason}
+
+
+@dataclass
+class Delivery:
+    """What became of every item: `sent == answered + len(failed)`.
+
+    `positions[i]` is the place, among the items given, of the i-th result.
+    """
+
+    sent: int = 0
+    results: list[Result] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def answered(self) -> int:
+        """Items with a result."""
+        return len(self.results)
+
+    def features(self) -> NDArray[Any]:
+        """Features of the answered items, (answered, D), in the bank's dtype; (0, 0) when there are none."""
+        if not self.results:
+            return np.zeros((0, 0), np.float32)
+        return np.stack([result.feature for result in self.results])
+
+    def merge(self, other: Delivery) -> None:
+        """Add another delivery's counts and times; its results are not taken over."""
+        self.sent += other.sent
+        self.failed += other.failed
+        self.latencies_ms += other.latencies_ms
+        self.wall_s += other.wall_s
+
+    def report(self) -> dict[str, Any]:
+        """Counts, rate and latency, for JSON and for the last line on the terminal."""
+        return {
+            "sent": self.sent,
+            "answered": self.sent - len(self.failed),
+            "failed": [failure.as_dict() for failure in self.failed],
+            **rate_report(self.latencies_ms, self.wall_s),
+        }
+
+
+def rate_report(latencies_ms: Sequence[float], wall_s: float) -> dict[str, Any]:
+    """Items a second and the latency's median and 99th percentile, in ms; None where nothing was answered."""
+    if not latencies_ms:
+        return {"items_per_s": None, "p50_ms": None, "p99_ms": None, "wall_s": round(wall_s, 3)}
+    p50, p99 = np.percentile(np.asarray(latencies_ms), [50, 99])
+    return {
+        "items_per_s": round(len(latencies_ms) / wall_s, 1) if wall_s > 0 else None,
+        "p50_ms": round(float(p50), 2),
+        "p99_ms": round(float(p99), 2),
+        "wall_s": round(wall_s, 3),
+    }
+
+
+def deliver(
+    client: Client,
+    items: Sequence[Readable],
+    *,
+    route: str = "features",
+    bank: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    stream: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Delivery:
+    """Send every item along a route and wait for its answer, in order.
+
+    An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on.
+
+    Parameters
+    ----------
+    client : Client
+    items : sequence of Readable
+    route, bank, options
+        As in `Client.stream`.
+    stream : str, optional
+        Name of the stream in the feature log; the sequence number is the item's place, so that sending the same
+        list again under the same name adds nothing twice.
+    progress : callable, optional
+        Called with the number of items that ended since the last call.
+    """
+    delivery = Delivery()
+    started = time.monotonic()
+
+    def failed(item: Readable, error: StreamfeatError) -> None:
+        delivery.failed.append(Failure(item.name, error.code, error.reason))
+
+    def jobs() -> Iterator[Job]:
+        for place, item in enumerate(items):
+            delivery.sent += 1
+            try:
+                signal = item.read()
+            except StreamfeatError as error:
+                failed(item, error)
+                if progress is not None:
+                    progress(1)
+                continue
+            yield Job(
+                signal,
+                name=item.name,
+                label=item.label,
+                group=item.speaker,
+                stream=stream,
+                seq=place if stream is not None else None,
+                tag=place,
+            )
+
+    for result in client.stream(jobs(), route=route, bank=bank, options=options, ordered=True):
+        place = result.job.tag
+        if result.error is not None:
+            failed(items[place], result.error)
+        else:
+            delivery.results.append(result)
+            delivery.positions.append(place)
+            delivery.latencies_ms.append(result.latency_ms)
+        if progress is not None:
+            progress(1)
+    delivery.wall_s = time.monotonic() - started
+    return delivery
+
+
+def labels_of(items: Sequence[Readable], positions: Iterable[int]) -> list[str | int | None]:
+    """Labels of the items at these places."""
+    return [items[place].label for place in positions]

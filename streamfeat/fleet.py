@@ -1,0 +1,232 @@
+"""A fleet of real processes on this machine: broker, feature workers, learner, index.
+
+For developers, containers and one-off runs (`streamfeat serve`, `stream`, `push`). It starts and stops; it does not
+restart: a fleet that must come back by itself belongs to systemd (folder `systemd/`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from streamfeat.client import Client
+from streamfeat.config import Settings
+from streamfeat.errors import ConfigError, Unavailable
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def broker_arguments(settings: Settings) -> list[str]:
+    """Arguments of `python -m streamfeat.workers.broker`."""
+    flags = {
+        "--front": settings.fleet.front,
+        "--back": settings.fleet.back,
+        "--heartbeat-ms": settings.broker.heartbeat_ms,
+        "--credit-items": settings.broker.credit_items,
+        "--credit-bytes": settings.broker.credit_bytes,
+        "--retained-bytes": settings.broker.retained_bytes,
+        "--batch-items": settings.broker.batch_items,
+    }
+    return [str(word) for pair in flags.items() for word in pair]
+
+
+def features_arguments(settings: Settings, name: str, banks: Sequence[Path]) -> list[str]:
+    """Arguments of `python -m streamfeat.workers.features`."""
+    return ["--connect", settings.fleet.back, "--name", name, *(w for bank in banks for w in ("--bank", str(bank)))]
+
+
+def stateful_arguments(settings: Settings, role: str, name: str | None = None) -> list[str]:
+    """Arguments of `python -m streamfeat.workers.learner` and `.index`: each keeps its own folder of the state."""
+    return ["--connect", settings.fleet.back, "--name", name or role, "--state", f"{settings.fleet.state_dir}/{role}"]
+
+
+class LocalFleet:
+    """Processes of one fleet, as a context manager: ready inside, gone outside.
+
+    Parameters
+    ----------
+    settings : Settings
+        Endpoints, directories and limits.
+    banks : sequence of Path
+        Bank directories that every feature worker opens.
+    n_workers : int
+        Feature workers; one core each.
+    learner, index : bool
+        Start these as well; what they keep lies in `settings.fleet.state_dir`.
+    log_dir : Path, optional
+        Where each process writes NAME.log; None: this process's standard error.
+    ready_timeout_s : float
+        How long the whole start may take: cold numba caches compile for tens of seconds.
+
+    Raises
+    ------
+    ConfigError
+        A process ended while starting; its last words are in the message.
+    Unavailable
+        Not ready in time.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        banks: Sequence[Path],
+        *,
+        n_workers: int = 2,
+        learner: bool = False,
+        index: bool = False,
+        log_dir: Path | None = None,
+        ready_timeout_s: float = 120.0,
+    ) -> None:
+        self.settings = settings
+        self.banks = tuple(banks)
+        self.n_workers = n_workers
+        self.learner = learner
+        self.index = index
+        self.log_dir = log_dir
+        self.ready_timeout_s = ready_timeout_s
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def front(self) -> str:
+        """The endpoint that clients connect to."""
+        return self.settings.fleet.front
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of every member that still runs, by name."""
+        return {name: process.pid for name, process in self._processes.items() if process.poll() is None}
+
+    def __enter__(self) -> LocalFleet:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start every process and return when all have said that they are ready."""
+        Path(self.settings.fleet.run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._spawn("broker", "broker", broker_arguments(self.settings))
+        for n in range(self.n_workers if self.banks else 0):
+            name = f"features-{n + 1}"
+            self._spawn(name, "features", features_arguments(self.settings, name, self.banks))
+        for role, wanted in (("learner", self.learner), ("index", self.index)):
+            if wanted:
+                self._spawn(role, role, stateful_arguments(self.settings, role))
+        self._wait_ready()
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """End every process: workers drain first, then the broker; what does not end in time is killed."""
+        deadline = time.monotonic() + timeout_s
+        workers = [process for name, process in self._processes.items() if name != "broker"]
+        brokers = [process for name, process in self._processes.items() if name == "broker"]
+        for group in (workers, brokers):
+            for process in group:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+            for process in group:
+                try:
+                    process.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait(5)
+
+    def fallen(self) -> dict[str, int]:
+        """Members that ended by themselves, with their exit status (negative: the signal)."""
+        return {name: process.returncode for name, process in self._processes.items() if process.poll() is not None}
+
+    def _spawn(self, name: str, role: str, arguments: list[str]) -> None:
+        command = [sys.executable, "-m", f"streamfeat.workers.{role}", *arguments, "--stop-with-parent"]
+        with contextlib.ExitStack() as stack:
+            log = None
+            if self.log_dir is not None:
+                self.log_dir.mkdir(parents=True, exist_ok=True)
+                log = stack.enter_context((self.log_dir / f"{name}.log").open("wb"))
+            environ = {**os.environ, **(ONE_THREAD if role == "features" else {})}
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environ
+            )
+
+    def _wait_ready(self) -> None:
+        wanted = set(self._processes) - {"broker"}
+        deadline = time.monotonic() + self.ready_timeout_s
+        missing = wanted
+        while time.monotonic() < deadline:
+            self._refuse_fallen()
+            try:
+                with Client(self.front, connect_timeout_s=1.0, timeout_s=2.0) as client:
+                    while time.monotonic() < deadline:
+                        self._refuse_fallen()
+                        workers = client.status()["workers"]
+                        missing = wanted - {w["name"] for w in workers if w["state"] == "ready"}
+                        if not missing:
+                            return
+                        time.sleep(0.02)  # each turn asks again; nothing depends on the length
+            except Unavailable:
+                continue
+        raise Unavailable(
+            f"fleet at {self.front}: {', '.join(sorted(missing)) or 'broker'} not ready "
+            f"within {self.ready_timeout_s:g} s{self._last_words(*sorted(missing))}"
+        )
+
+    def _refuse_fallen(self) -> None:
+        for name, status in self.fallen().items():
+            raise ConfigError(f"{name} ended with status {status} while starting{self._last_words(name)}")
+
+    def _last_words(self, *names: str) -> str:
+        if self.log_dir is None:
+            return ""
+        words = ""
+        for name in names:
+            log = self.log_dir / f"{name}.log"
+            if log.exists() and (text := log.read_text(errors="replace").strip()):
+                words += f"; {name} said: {text.splitlines()[-1]}"
+        return words
+
+
+@contextlib.contextmanager
+def private_settings(settings: Settings, *, state_dir: Path | None = None) -> Iterator[Settings]:
+    """Settings of a fleet that nobody else meets: its own run directory, gone afterwards.
+
+    Parameters
+    ----------
+    settings : Settings
+        Limits and bank directory are kept.
+    state_dir : Path, optional
+        Where learner and index keep what they learn; None: below the run directory, gone with it.
+
+    Yields
+    ------
+    Settings
+    """
+    # a short path: a socket's path may not be longer than 107 bytes
+    run_dir = Path(tempfile.mkdtemp(prefix="streamfeat-"))
+    try:
+        yield replace(
+            settings,
+            fleet=replace(
+                settings.fleet,
+                run_dir=str(run_dir),
+                state_dir=str(state_dir or run_dir / "state"),
+                front=f"ipc://{run_dir}/front.sock",
+                back=f"ipc://{run_dir}/back.sock",
+            ),
+        )
+    finally:
+        shutil.rmtree(run_dir, ignore_errors=True)

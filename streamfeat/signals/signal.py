@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,9 @@ FULL_SCALE = {"<i2": 32768.0, "|u1": 255.0, "<u2": 65535.0}
 """Value that stands for 1.0 in an integer signal; floats are at full scale 1.0 already."""
 
 Kind = Literal["audio", "image"]
+
+Channels = Literal["refuse", "mix"] | int
+"""What becomes of several channels: none of it, their mean, or the channel of that number (from 0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +95,62 @@ class Signal:
         if scale is not None:
             out /= np.float32(scale)
         return out
+
+
+def one_channel(frames: NDArray[Any], channels: Channels, name: str) -> NDArray[Any]:
+    """The mono samples that `channels` asks for.
+
+    Parameters
+    ----------
+    frames : ndarray, shape (n_samples, n_channels)
+        int16, or float at full scale 1.0.
+    channels : "refuse", "mix" or int
+        "refuse" takes one channel only; "mix" gives the mean, float32 at full scale 1.0 when there are
+        several; a number picks that channel, counted from 0.
+
+    Returns
+    -------
+    ndarray, shape (n_samples,)
+
+    Raises
+    ------
+    InvalidArgument
+        Several channels and "refuse", or a number that no channel has.
+    """
+    n = frames.shape[1]
+    if isinstance(channels, int) and not isinstance(channels, bool):
+        if not 0 <= channels < n:
+            raise InvalidArgument(f"{name}: channel {channels} was asked for, there are {n}, counted from 0")
+        picked: NDArray[Any] = frames[:, channels]
+        return picked
+    if channels not in ("refuse", "mix"):
+        raise InvalidArgument(f"{name}: channels must be 'refuse', 'mix' or a number, got {channels!r}")
+    if n == 1:
+        only: NDArray[Any] = frames[:, 0]
+        return only
+    if channels == "refuse":
+        raise InvalidArgument(f"{name}: one channel is needed, there are {n}; ask for channels='mix' or one by number")
+    scale = FULL_SCALE.get(frames.dtype.str, 1.0)
+    mixed: NDArray[np.float32] = (frames.mean(axis=1, dtype=np.float64) / scale).astype(np.float32)
+    return mixed
+
+
+def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, str]:
+    """The bytes of a file (or the bytes given) and the name to use for them in messages.
+
+    Raises
+    ------
+    InvalidArgument
+        The file cannot be read, or nothing is in it.
+    """
+    if isinstance(source, bytes):
+        data, name = source, name or "<bytes>"
+    else:
+        name = name or str(source)
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise InvalidArgument(f"{name}: cannot be read: {error.strerror or error}") from error
+    if not data:
+        raise InvalidArgument(f"{name}: empty, 0 bytes; copy the file again")
+    return data, name

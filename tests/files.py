@@ -1,0 +1,129 @@
+"""Files made byte by byte, so that tests know what is in them without asking the code under test.
+
+Recordings and pictures made by others lie beside the repository, in `../shared`; `shared()` finds them, or skips
+the test with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def shared(*parts: str) -> Path:
+    """A file or folder of `../shared`, or a skip that says it is not here."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"no ../shared/{'/'.join(parts)}: the shared data is not on this machine")
+    return path
+
+
+def manifest_cases(kind: str) -> list[dict[str, Any]]:
+    """The awkward cases of one kind; none when the shared data is not here."""
+    path = SHARED / "cases" / "manifest.json"
+    if not path.exists():
+        return []
+    return [case for case in json.loads(path.read_text()) if case["kind"] == kind]
+
+
+def shared_cases(kind: str) -> Any:
+    """Marks a test to run on each awkward case of a kind, or once as skipped when the cases are not here."""
+    cases = manifest_cases(kind)
+    if not cases:
+        reason = "no ../shared/cases: the shared data is not on this machine"
+        return pytest.mark.parametrize("case", [pytest.param({}, marks=pytest.mark.skip(reason=reason))])
+    return pytest.mark.parametrize("case", cases, ids=[case["file"] for case in cases])
+
+
+def riff(fmt: bytes, data: bytes, *, data_size: int | None = None, before: bytes = b"", form: bytes = b"RIFF") -> bytes:
+    """A WAV file: `fmt ` chunk, whole chunks of `before`, `data` chunk that declares `data_size`."""
+    order = ">" if form == b"RIFX" else "<"
+    size = len(data) if data_size is None else data_size
+    body = b"WAVE" + b"fmt " + struct.pack(f"{order}I", len(fmt)) + fmt + before
+    body += b"data" + struct.pack(f"{order}I", size) + data + b"\0" * (len(data) % 2)
+    return form + struct.pack(f"{order}I", len(body)) + body
+
+
+def pcm_format(rate_hz: int, n_channels: int = 1, n_bytes: int = 2, tag: int = 1, order: str = "<") -> bytes:
+    """The 16 bytes of a `fmt ` chunk."""
+    block = n_channels * n_bytes
+    return struct.pack(f"{order}HHIIHH", tag, n_channels, rate_hz, rate_hz * block, block, 8 * n_bytes)
+
+
+def wav16(samples: NDArray[np.int16], rate_hz: int = 8000) -> bytes:
+    """A WAV file of 16-bit PCM, (n,) or (n, n_channels)."""
+    n_channels = 1 if samples.ndim == 1 else samples.shape[1]
+    return riff(pcm_format(rate_hz, n_channels), samples.astype("<i2").tobytes())
+
+
+def sphere_header(fields: dict[str, str | int], length: int = 1024) -> bytes:
+    """A SPHERE header with exactly these fields, written apart from `encode_header`."""
+    lines = [f"{k} -i {v}" if isinstance(v, int) else f"{k} -s{len(v)} {v}" for k, v in fields.items()]
+    return "\n".join(["NIST_1A", f"{length:>7}", *lines, "end_head", ""]).encode().ljust(length)
+
+
+def png(pixels: NDArray[np.uint8], *, width: int | None = None, height: int | None = None) -> bytes:
+    """An 8-bit PNG, grey (h, w) or RGB (h, w, 3); `width` and `height` are what its header claims."""
+    h, w = pixels.shape[:2]
+    colour = 2 if pixels.ndim == 3 else 0
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width or w, height or h, 8, colour, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, body) for kind, body in chunks)
+
+
+def _png_chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def idx(array: NDArray[Any], code: int) -> bytes:
+    """An IDX file: two zeros, type code, number of axes, their lengths, big-endian values."""
+    head = struct.pack(f">BBBB{array.ndim}I", 0, 0, code, array.ndim, *array.shape)
+    return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+def shorten(channels: Sequence[Sequence[int]], *, order: int = 1, block: int = 256) -> bytes:
+    """A shorten v2 stream of 16-bit channels of equal length, each block coded by differences of one order (0 to 2).
+
+    Bits are written as a string of 0 and 1: slow and plain. Means are off, so order 0 is the sample itself.
+    """
+    bits = "".join(_ulong(v) for v in (5, len(channels), block, 0, 0, 0))  # type s16lh, no LPC, no mean, no skip
+    length = len(channels[0])
+    for start in range(0, length, block):
+        n = min(block, length - start)
+        if n < block:
+            bits += _uvar(5, 2) + _ulong(n)
+        for samples in channels:
+            padded = [0, 0, *samples]
+            x = np.array(padded[start : start + n + 2], np.int64)
+            if order == 0:
+                residual = x[2:]
+            elif order == 1:
+                residual = x[2:] - x[1:-1]
+            else:
+                residual = x[2:] - 2 * x[1:-1] + x[:-2]
+            folded = [2 * int(r) if r >= 0 else -2 * int(r) - 1 for r in residual]
+            energy = max(int(np.mean(folded)).bit_length() - 1, 0)
+            bits += _uvar(order, 2) + _uvar(energy, 3) + "".join(_uvar(u, energy + 1) for u in folded)
+    bits += _uvar(4, 2)
+    bits += "0" * (-len(bits) % 8)
+    return b"ajkg\x02" + int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def _uvar(value: int, k: int) -> str:
+    return "0" * (value >> k) + "1" + (f"{value & ((1 << k) - 1):0{k}b}" if k else "")
+
+
+def _ulong(value: int) -> str:
+    k = max(value.bit_length() - 2, 0)
+    return _uvar(k, 2) + _uvar(value, k)

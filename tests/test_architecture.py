@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LADDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "kernels"),
+    ("errors", "kernels", "spec"),
     ("config", "signals", "groups", "templates", "learn", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("bank", "model"),

@@ -1,0 +1,165 @@
+"""Signal -> vector of unit norm, in stages.
+
+A front end is a list of stages, each a small frozen dataclass whose fields are its parameters. The first takes the
+signal (`resample` a waveform, `pixels` a picture) and so decides the kind; each following one turns an array into
+an array. `build` precomputes what a stage needs (windows, filters) once and tells how it changes the axes. A new
+idea (a canonical time scale, a canonical pose) is one more stage in the table.
+
+The result depends on the signal alone: no BLAS (its sums change with the number of threads), no state, no chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import ConfigError, InvalidArgument
+from streamfeat.frontends.arrays import Centre, Compress, Frames
+from streamfeat.frontends.pixels import Pixels
+from streamfeat.frontends.spectrogram import Spectrogram
+from streamfeat.frontends.waveform import FixedLength, Peak, Resample, Trim
+from streamfeat.groups.axes import VARIABLE, Axes
+from streamfeat.signals.signal import Signal
+from streamfeat.spec import as_table, pick, read_table
+
+__all__ = ["ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
+
+Entry = Resample | Pixels
+Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Centre
+S = TypeVar("S", bound=Entry | Stage)
+
+ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels}
+"""Stages that come first, and nowhere else."""
+
+STAGES: dict[str, type[Stage]] = {
+    "peak": Peak,
+    "trim": Trim,
+    "fixed_length": FixedLength,
+    "spectrogram": Spectrogram,
+    "compress": Compress,
+    "frames": Frames,
+    "centre": Centre,
+}
+"""Stages that follow, in any order that their axes allow."""
+
+LOUDEST = 1e12
+"""Largest magnitude a front end takes: its square times a window still fits float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrontEnd:
+    """Stages that turn a signal into a vector of d numbers of unit norm. Made by `make_front_end`.
+
+    Attributes
+    ----------
+    spec : list of dict
+        The canonical spec: every default filled in, plain JSON types; `make_front_end(spec)` gives the same again.
+    kind : "audio" or "image"
+    axes : Axes
+        What the d numbers are.
+    """
+
+    spec: list[dict[str, Any]]
+    kind: Literal["audio", "image"]
+    axes: Axes
+    _enter: Callable[[Signal], NDArray[np.float32]] = field(repr=False)
+    _steps: tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], ...] = field(repr=False)
+
+    @property
+    def d(self) -> int:
+        """Length of the vectors."""
+        return self.axes.d
+
+    def __call__(self, signal: Signal) -> NDArray[np.float32]:
+        """The vector of one signal.
+
+        Returns
+        -------
+        ndarray of float32, shape (d,)
+            Unit norm, C order of `axes`; all zeros for a silent or blank signal.
+
+        Raises
+        ------
+        InvalidArgument
+            The signal is of the other kind, or its values are beyond `LOUDEST`.
+        """
+        name = signal.name or "signal"
+        if signal.kind != self.kind:
+            raise InvalidArgument(
+                f"{name}: this front end takes {self.kind}, got {signal.kind}; use a bank for {signal.kind}"
+            )
+        largest = max(float(signal.samples.max()), -float(signal.samples.min()))
+        if largest > LOUDEST:
+            raise InvalidArgument(
+                f"{name}: values up to {LOUDEST:g} are taken (full scale is 1.0), got {largest:g}; scale it"
+            )
+        x = self._enter(signal)
+        for step in self._steps:
+            x = step(x)
+        return _unit(x)
+
+
+def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
+    """Build a front end from its stages.
+
+    Parameters
+    ----------
+    spec : sequence of mappings
+        Each has "stage", a name of `ENTRIES` (the first) or `STAGES` (the others), and that stage's parameters.
+
+    Raises
+    ------
+    ConfigError
+        An unknown stage or parameter (with the known ones), or stages that do not fit each other.
+
+    Examples
+    --------
+    >>> front_end = make_front_end([{"stage": "pixels", "height": 28, "width": 28}, {"stage": "centre"}])
+    >>> front_end.axes.names, front_end.d
+    (('row', 'column'), 784)
+    """
+    if not spec:
+        raise ConfigError(f"a front end needs at least one stage, the first one of {', '.join(ENTRIES)}; got none")
+    first, *rest = spec
+    entry = _read(first, ENTRIES, "first stage of a front end")
+    stages = [_read(table, STAGES, "stage") for table in rest]
+    names = [first["stage"], *(table["stage"] for table in rest)]
+    enter, axes = entry.build()
+    steps = []
+    for name, stage in zip(names[1:], stages, strict=True):
+        try:
+            step, axes = stage.build(axes)
+        except ConfigError as error:
+            raise ConfigError(f"stage {name!r}: {error}") from None
+        steps.append(step)
+    if VARIABLE in axes.shape:
+        open_axis = axes.names[axes.shape.index(VARIABLE)]
+        raise ConfigError(
+            f"a front end must end in a fixed size, {' > '.join(names)} leaves the {open_axis} axis open; "
+            "add the stage 'frames' (spectrogram) or 'fixed_length' (waveform)"
+        )
+    return FrontEnd(
+        spec=[{"stage": n, **as_table(s)} for n, s in zip(names, [entry, *stages], strict=True)],
+        kind=entry.kind,
+        axes=axes,
+        _enter=enter,
+        _steps=tuple(steps),
+    )
+
+
+def _read(table: Mapping[str, Any], choices: Mapping[str, type[S]], what: str) -> S:
+    parameters = dict(table)
+    cls = pick(choices, parameters.pop("stage", None), what)
+    return read_table(cls, parameters, f"stage {table['stage']!r}")
+
+
+def _unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """x as one vector of norm 1, or zeros. In float64, so that neither tiny nor large values are lost."""
+    wide = x.ravel().astype(np.float64)
+    norm = math.sqrt(float(np.sum(wide * wide)))
+    return (wide / norm if norm > 0 else wide).astype(np.float32)

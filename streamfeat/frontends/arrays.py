@@ -1,0 +1,132 @@
+"""Stages on arrays of any front end: compression, number of frames, mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import ConfigError
+from streamfeat.frontends.waveform import cut
+from streamfeat.groups.axes import Axes
+
+Array = NDArray[np.float32]
+Step = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Compress:
+    """Energies S brought to an even scale; both kinds map silence to 0 and do not depend on the level.
+
+    "log": 10 log10(S / max S) + top_db, at least 0: decibels above a floor that lies top_db below the largest.
+    "root": gain (S / max S)^power.
+
+    Parameters
+    ----------
+    kind : "log" or "root"
+    top_db : float
+        Of "log".
+    power, gain : float
+        Of "root".
+    """
+
+    kind: Literal["log", "root"] = "log"
+    top_db: float = 80.0
+    power: float = 0.15
+    gain: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.top_db <= 300 and 0 < self.power <= 1 and self.gain > 0):
+            raise ConfigError(
+                f"needs 0 < top_db <= 300, 0 < power <= 1 and gain > 0, got {self.top_db}, {self.power}, {self.gain}"
+            )
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        axes.need("band", "frame", by="compress")
+        floor = np.float32(10.0 ** (-self.top_db / 10))
+        top_db, power, gain = np.float32(self.top_db), np.float32(self.power), np.float32(self.gain)
+
+        def step(S: Array) -> Array:
+            largest = S.max()
+            if largest <= 0:
+                return np.zeros_like(S)
+            share: Array = S / largest
+            if self.kind == "root":
+                return np.power(share, power) * gain
+            return np.float32(10) * np.log10(np.maximum(share, floor)) + top_db
+
+        return step, axes
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """A spectrogram of n frames.
+
+    "resample" reads it at n even steps from its first to its last frame, by linear interpolation: every recording
+    takes the same length. "crop" keeps real time: the n frames in the middle, with zeros round a shorter one.
+
+    Parameters
+    ----------
+    n : int
+    mode : "resample" or "crop"
+    """
+
+    n: int
+    mode: Literal["resample", "crop"] = "resample"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n <= 1_000_000:
+            raise ConfigError(f"n must be 1 to 1000000 frames, got {self.n}")
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        axes.need("frame", by="frames")
+        shape = (axes.shape[0], self.n)
+        if self.mode == "crop":
+            return self._crop, replace(axes, shape=shape)
+        return self._resample, replace(axes, shape=shape, rate_hz=0.0)
+
+    def _crop(self, x: Array) -> Array:
+        return cut(x, (x.shape[1] - self.n) // 2, self.n)
+
+    def _resample(self, x: Array) -> Array:
+        last = x.shape[1] - 1
+        at = np.linspace(0, last, self.n)
+        left = np.minimum(at.astype(np.intp), max(last - 1, 0))
+        share = (at - left).astype(np.float32)
+        right = np.minimum(left + 1, last)
+        return x[:, left] * (1 - share) + x[:, right] * share
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """The array minus its mean: over all of it, or of each band (which takes a steady filter out of log energies).
+
+    Parameters
+    ----------
+    over : "all", "band" or "none"
+    """
+
+    over: Literal["all", "band", "none"] = "all"
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        if self.over == "band":
+            axes.need("band", by="centre over band")
+        return {"all": _minus_mean, "band": _minus_band_mean, "none": _same}[self.over], axes
+
+
+# Means are summed in float64: a constant then centres to exact zeros, not to rounding noise that
+# unit norm would blow up.
+def _minus_mean(x: Array) -> Array:
+    return x - np.float32(x.mean(dtype=np.float64))
+
+
+def _minus_band_mean(x: Array) -> Array:
+    mean: Array = x.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
+    return x - mean
+
+
+def _same(x: Array) -> Array:
+    return x

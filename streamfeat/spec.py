@@ -1,0 +1,98 @@
+"""Tables of a spec (TOML, JSON) <-> frozen dataclasses, with every default filled in.
+
+A bank is named by the hash of its spec, so two ways of writing the same thing must give the same table:
+`read_table` turns a mapping into a dataclass of plain values, `as_table` gives the one canonical table back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from streamfeat.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+V = TypeVar("V")
+
+
+def read_table(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+    """The dataclass that a table describes.
+
+    Parameters
+    ----------
+    cls : type
+        A dataclass whose fields are int, float, bool, str or a Literal of strings. Its `__post_init__` may
+        raise `ConfigError` for values that do not go together.
+    table : mapping
+        Field name to value. A field with a default may be left out; an int is welcome where a float is meant.
+    where : str
+        What the table describes, for the message: "stage 'trim'".
+
+    Raises
+    ------
+    ConfigError
+        A name that is not known, a value missing or of another type, NaN or infinity.
+    """
+    known = {f.name: f for f in fields(cls)}
+    refuse_unknown(table, known, where)
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in table:
+            values[name] = _plain(table[name], hints[name], f"{where}: {name}")
+        elif field.default is MISSING:
+            raise ConfigError(f"{where} needs {name!r} ({_describe(hints[name])}); got {_list(table) or 'nothing'}")
+    try:
+        return cls(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def as_table(record: DataclassInstance) -> dict[str, Any]:
+    """The canonical table of a dataclass: every field, plain JSON types, in the order of the fields."""
+    return asdict(record)
+
+
+def refuse_unknown(table: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise `ConfigError` for the first name of `table` that is not among the `known` ones."""
+    names = tuple(known)
+    for name in table:
+        if name not in names:
+            raise ConfigError(f"{where} has no parameter {name!r}; known: {_list(names) or 'none'}")
+
+
+def pick(choices: Mapping[str, V], name: object, what: str) -> V:
+    """The choice of that name, or `ConfigError` listing those there are."""
+    if not isinstance(name, str) or name not in choices:
+        raise ConfigError(f"unknown {what} {name!r}; known: {_list(choices)}")
+    return choices[name]
+
+
+def _plain(value: Any, hint: Any, where: str) -> Any:
+    """The value as the one Python type that `hint` stands for."""
+    if get_origin(hint) is Literal:
+        fits = value in get_args(hint) if isinstance(value, str) else False
+    elif hint is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    elif hint is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, hint)
+    if not fits:
+        raise ConfigError(f"{where} must be {_describe(hint)}, got {value!r}")
+    return float(value) if hint is float else value
+
+
+def _describe(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "one of " + _list(get_args(hint))
+    return {int: "an integer", float: "a finite number", bool: "true or false", str: "text"}[hint]
+
+
+def _list(names: Iterable[Any]) -> str:
+    return ", ".join(str(name) for name in names)

@@ -1,0 +1,66 @@
+"""Compiled inner loops: arrays in, `out` last, nothing returned, nothing checked. The caller checks and allocates.
+
+A kernel never calls a kernel of another file: numba's cache is stamped with one file's date, so a change next door
+would leave old machine code in use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+OPTIONS: dict[str, Any] = {
+    # Threads of the caller may run kernels side by side; no kernel starts threads of its own.
+    "nogil": True,
+    "error_model": "numpy",
+    # a * b + c in one rounding. The other "fast" rules stay off: NaN and infinity keep their meaning, and
+    # sums keep their order, so that a row's result does not depend on the rows computed with it.
+    "fastmath": {"contract"},
+}
+"""The one set of compiler flags."""
+
+LANES = 64
+"""Templates side by side in memory: four AVX-512 or eight AVX2 registers a row, and no remainder loop."""
+
+ROWS = 4
+"""Input rows that share one pass over a block of templates; `project` also takes the vector four numbers at a time."""
+
+
+def frozen(dtype: types.Type, ndim: int) -> types.Array:
+    """The numba type of a C-ordered array that may be mapped read-only; a writable one fits too."""
+    return types.Array(dtype, ndim, "C", readonly=True)
+
+
+def padded(n: int, step: int) -> int:
+    """The multiple of `step` that is at least n."""
+    return -(-n // step) * step
+
+
+def kernel(signature: types.Type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Compile a function for one signature when it is imported, from numba's cache if there is a usable one."""
+
+    def compile_function(function: Callable[..., None]) -> Callable[..., None]:
+        compiled: Callable[..., None]
+        try:
+            compiled = numba.njit(signature, cache=True, **OPTIONS)(function)
+        except Exception as error:
+            # No directory to write to, or a cut cache file: numba raises anything from RuntimeError to EOFError.
+            # What is not the cache's fault is raised again by compiling without one.
+            compiled = numba.njit(signature, **OPTIONS)(function)
+            logging.getLogger(__name__).warning(
+                "kernel %s compiled without numba's cache (%s); set NUMBA_CACHE_DIR to a writable directory "
+                "to save seconds at every start",
+                function.__name__,
+                error,
+            )
+        return compiled
+
+    return compile_function

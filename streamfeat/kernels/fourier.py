@@ -1,0 +1,57 @@
+"""Fourier pooling: the mean cosine and sine of a template's projections."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, types
+
+from streamfeat.kernels import LANES, Floats, frozen, kernel
+
+MAX_PROJECTION = 4e4
+"""Up to here |cos| and |sin| are right to 1e-6: the turns taken off are whole numbers of at most 13 bits."""
+
+# 2 pi in three parts of few bits, so that turns * part is exact (Cody and Waite).
+_TURN_1 = np.float32(6.28125)
+_TURN_2 = np.float32(1.93500518798828125e-3)
+_TURN_3 = np.float32(3.01991598196e-7)
+_PER_TURN = np.float32(1 / (2 * np.pi))
+# Adding and taking off 1.5 * 2**23 rounds a float32 to a whole number without a branch.
+_ROUND = np.float32(12582912)
+_HALF = np.float32(0.5)
+_ONE = np.float32(1)
+_TWO = np.float32(2)
+# Taylor coefficients: at the end of the range, pi / 2, the first one left out is 6e-8.
+_S3, _S5, _S7, _S9, _S11 = (np.float32(c) for c in (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800))
+_C2, _C4, _C6 = np.float32(-1 / 2), np.float32(1 / 24), np.float32(-1 / 720)
+_C8, _C10, _C12 = np.float32(1 / 40320), np.float32(-1 / 3628800), np.float32(1 / 479001600)
+
+
+@kernel(types.void(frozen(float32, 2), float32, float32[::1], float32[::1]))
+def mean_cos_sin(P: Floats, weight: float, out_cos: Floats, out_sin: Floats) -> None:
+    """out_cos[t] = weight * mean over g of cos P[g, t], and the same for the sine.
+
+    Whole turns are taken off, the half angle's sine and cosine come from polynomials on [-pi/2, pi/2], and the double
+    angle formulas give sin and cos: no branches, so the lanes stay together. Sums are float64, in order of g.
+
+    Parameters
+    ----------
+    P : (G, LANES) float32, |P| <= MAX_PROJECTION
+    weight : float32
+    out_cos, out_sin : (n,) float32, n <= LANES templates
+    """
+    G = P.shape[0]
+    cosines = np.zeros(LANES, np.float64)
+    sines = np.zeros(LANES, np.float64)
+    for g in range(G):
+        for t in range(LANES):
+            p = P[g, t]
+            turns = (p * _PER_TURN + _ROUND) - _ROUND
+            h = (((p - turns * _TURN_1) - turns * _TURN_2) - turns * _TURN_3) * _HALF
+            z = h * h
+            s = h + h * z * (_S3 + z * (_S5 + z * (_S7 + z * (_S9 + z * _S11))))
+            c = _ONE + z * (_C2 + z * (_C4 + z * (_C6 + z * (_C8 + z * (_C10 + z * _C12)))))
+            sines[t] += _TWO * s * c
+            cosines[t] += _ONE - _TWO * s * s
+    for t in range(out_cos.shape[0]):
+        out_cos[t] = weight * cosines[t] / G
+        out_sin[t] = weight * sines[t] / G

@@ -36,7 +36,7 @@ def manifest_cases(kind: str) -> list[dict[str, Any]]:
     return [case for case in json.loads(path.read_text()) if case["kind"] == kind]
 
 
-def shared_cases(kind: str) -> Any:
+def shared_cases(kind: str) -> pytest.MarkDecorator:
     """Marks a test to run on each awkward case of a kind, or once as skipped when the cases are not here."""
     cases = manifest_cases(kind)
     if not cases:

@@ -1,8 +1,9 @@
-"""Where processes meet: what an endpoint may be, and what must hold before it is bound.
+"""Where processes meet: what an endpoint may be, what must hold before it is bound, and the sockets there.
 
 Unix sockets everywhere, TCP on the loopback only: there are no keys yet, and a port that others can reach
 without keys would let them work, learn and read. libzmq's own bind replaces whatever lies at an ipc path, an
-ordinary file or the socket of a running broker alike, so `claim` looks first.
+ordinary file or the socket of a running broker alike, so `claim_endpoint` looks first. Its other defaults lose messages
+in silence or wait for ever; `open_dealer` and `open_router` set every option that matters.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import socket
 import stat
 from pathlib import Path
 
+import zmq
+
 from streamfeat.errors import ConfigError
 
 MAX_IPC_PATH = 107
@@ -20,6 +23,12 @@ MAX_IPC_PATH = 107
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PROBE_TIMEOUT_S = 1.0
+
+QUEUE_MESSAGES = 1024
+"""High-water mark of each pipe: a backstop. It counts messages, not bytes; credit is the bound."""
+
+ROUTER_LINGER_MS = 1000
+"""What the broker's last words may take when it closes."""
 
 
 def check_endpoint(endpoint: str) -> str:
@@ -110,3 +119,59 @@ def _answers(path: Path) -> bool:
                 f"cannot tell whether {path} is in use ({reason}); remove it if nobody uses it"
             ) from error
     return True
+
+
+def open_dealer(
+    context: zmq.Context[zmq.Socket[bytes]], endpoint: str, peer: str, *, linger_ms: int
+) -> zmq.Socket[bytes]:
+    """A peer's socket, connecting to the broker at `endpoint`.
+
+    The identity is this run's own, so that a connection that was cut and made again is the same peer to the broker.
+    """
+    socket_ = context.socket(zmq.DEALER)
+    _set(socket_, linger_ms)
+    socket_.set(zmq.IDENTITY, peer.encode())
+    socket_.set(zmq.IMMEDIATE, 1)  # else what is said to nobody waits in a queue, and is computed when somebody comes
+    socket_.set(zmq.RECONNECT_IVL, 100)
+    socket_.set(zmq.RECONNECT_IVL_MAX, 2000)
+    socket_.connect(check_endpoint(endpoint))
+    return socket_
+
+
+def open_router(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_frame_bytes: int) -> zmq.Socket[bytes]:
+    """The broker's socket, bound to `endpoint`.
+
+    Raises
+    ------
+    ConfigError
+        As `claim_endpoint`; also when a port is taken.
+    """
+    claim_endpoint(endpoint)
+    socket_ = context.socket(zmq.ROUTER)
+    _set(socket_, linger_ms=ROUTER_LINGER_MS)
+    socket_.set(zmq.ROUTER_MANDATORY, 1)  # else what cannot be delivered is dropped without a word
+    socket_.set(zmq.ROUTER_HANDOVER, 1)  # else a peer that comes back is ignored until its old connection times out
+    socket_.set(zmq.MAXMSGSIZE, max_frame_bytes)
+    socket_.set(zmq.BACKLOG, 512)
+    try:
+        socket_.bind(endpoint)
+    except zmq.ZMQError as error:
+        socket_.close(linger=0)
+        raise ConfigError(f"cannot bind {endpoint}: {error.strerror}; stop what holds it or choose another") from error
+    return socket_
+
+
+def _set(socket_: zmq.Socket[bytes], linger_ms: int) -> None:
+    """What libzmq's defaults get wrong for every one of our sockets."""
+    socket_.set(zmq.LINGER, linger_ms)  # for ever
+    socket_.set(zmq.SNDHWM, QUEUE_MESSAGES)
+    socket_.set(zmq.RCVHWM, QUEUE_MESSAGES)
+    socket_.set(zmq.HEARTBEAT_IVL, 5_000)  # off; finds dead connections, says nothing about stuck processes
+    socket_.set(zmq.HEARTBEAT_TIMEOUT, 15_000)
+    socket_.set(zmq.HEARTBEAT_TTL, 15_000)
+    socket_.set(zmq.HANDSHAKE_IVL, 5_000)
+    socket_.set(zmq.TCP_KEEPALIVE, 1)
+    socket_.set(zmq.TCP_KEEPALIVE_IDLE, 60)
+    socket_.set(zmq.TCP_KEEPALIVE_INTVL, 10)
+    socket_.set(zmq.TCP_KEEPALIVE_CNT, 6)
+    socket_.set(zmq.IPV6, 1)

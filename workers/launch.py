@@ -1,0 +1,58 @@
+"""How a worker process starts: its arguments, its log, and the exit status its supervisor acts on."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from streamfeat.errors import EXIT_OK, EXIT_USAGE, StreamfeatError
+
+from .notify import Notifier, Stop
+from .runtime import GRACEFUL_TIMEOUT_S, Handler, Runtime
+
+log = logging.getLogger("streamfeat.worker")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with the exit status of a usage error, 64."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def worker_parser(role: str, description: str) -> Parser:
+    """The arguments that all workers have: --connect, --name, --graceful-timeout-s."""
+    parser = Parser(prog=f"python -m streamfeat.workers.{role}", description=description.splitlines()[0])
+    parser.add_argument("--connect", required=True, metavar="ENDPOINT", help="the broker's endpoint for workers")
+    parser.add_argument("--name", required=True, help="unique within the fleet, such as features-1")
+    parser.add_argument("--graceful-timeout-s", type=float, default=GRACEFUL_TIMEOUT_S, metavar="S")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the process that started it ends")
+    return parser
+
+
+def serve(
+    build: Callable[[], Handler], args: argparse.Namespace, stop: Stop, notifier: Notifier, *, n_together: int
+) -> int:
+    """Run a worker from its parsed arguments; its exit status."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=f"{args.name} %(levelname)s %(message)s")
+    if args.stop_with_parent:
+        stop.with_parent()
+    try:
+        runtime = Runtime(
+            build(),
+            connect=args.connect,
+            name=args.name,
+            stop=stop,
+            notifier=notifier,
+            n_together=n_together,
+            graceful_timeout_s=args.graceful_timeout_s,
+        )
+        runtime.run()
+    except StreamfeatError as error:
+        log.error("%s: %s", error.code, error)
+        return error.exit_status
+    return EXIT_OK

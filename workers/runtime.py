@@ -1,0 +1,397 @@
+"""The loop that every worker runs round its handler: one thread, one socket, items in, results out.
+
+A turn of the loop hears what came, says what is due, feeds the watchdog, and computes one group of items: so a process
+that is stuck is silent to the broker and to systemd alike. Results leave as they are done, a few together, so that a
+kill loses little. Whatever happens to an item happens to it alone: an exception makes its result `ok: false`, and the
+loop goes on.
+
+SIGTERM drains: nothing new is taken, what is leased is finished or, after `graceful_timeout_s`, handed back
+unharmed. A second signal hands back at once. When the broker goes away its leases go with it; the worker greets until
+there is a broker again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Protocol
+
+import zmq
+
+from streamfeat import __version__
+from streamfeat.endpoints import check_endpoint, open_dealer
+from streamfeat.errors import (
+    DeadlineExceeded,
+    InternalError,
+    StreamfeatError,
+)
+from streamfeat.payloads import error_result
+from streamfeat.wire.codec import decode, encode, encode_parts
+from streamfeat.wire.messages import Frame, Item, Message, failed_item
+from streamfeat.wire.session import Session
+
+from .notify import READY, STOPPING, Notifier, Stop
+
+log = logging.getLogger("streamfeat.worker")
+
+GRACEFUL_TIMEOUT_S = 20.0
+"""What a drain may take; below systemd's TimeoutStopSec of the units."""
+
+WARM_TIMEOUT_S = 120.0
+"""What compiling the kernels may take with a cold cache, told to systemd."""
+
+LINGER_MS = 2000
+FLUSH_ITEMS = 8
+FLUSH_BYTES = 1 << 20
+FLUSH_AFTER_S = 0.02
+"""Finished results wait for company up to these bounds; with nothing left to compute they leave at once."""
+
+BUSY_FACTOR = 4
+"""A group may take that many times the slowest one so far before its worker counts as silent."""
+
+
+class Handler(Protocol):
+    """What a kind of worker computes."""
+
+    kind: str
+    """`features`, `learner` or `index`."""
+    stages: tuple[str, ...]
+    """Stages served; known after `warm`."""
+    banks: dict[str, str]
+    """Name and hash of each bank served; known after `warm`."""
+    n_items: int
+    n_bytes: int
+    """Credit: how much the broker may lease to this worker at a time."""
+
+    def warm(self) -> None:
+        """Open everything and compute once, so that READY means ready."""
+
+    def handle(
+        self, stage: str, items: Sequence[Item], options: Mapping[str, Any], beat: Callable[[int], None]
+    ) -> list[Item]:
+        """As many results as items, in order.
+
+        Call `beat(0)` between items, and `beat(busy_ms)` before one long step.
+        """
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One item in hand: what the broker called it, and when nobody waits for it any more."""
+
+    stage: str
+    options: Mapping[str, Any]
+    item: Item
+    deadline: float
+
+
+class Runtime:
+    """One worker's loop.
+
+    Parameters
+    ----------
+    handler : Handler
+    connect : str
+        The broker's endpoint for workers.
+    name : str
+        Unique within the fleet; a restarted worker with the same name takes the place of the older run.
+    n_together : int
+        Items handed to the handler at once, if they are of one stage.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        connect: str,
+        name: str,
+        stop: Stop,
+        notifier: Notifier,
+        n_together: int,
+        graceful_timeout_s: float = GRACEFUL_TIMEOUT_S,
+    ) -> None:
+        self._handler = handler
+        self._connect = check_endpoint(connect)
+        self._name = name
+        self._stop = stop
+        self._notifier = notifier
+        self._n_together = n_together
+        self._graceful_timeout_s = graceful_timeout_s
+        self._peer = secrets.token_hex(8)
+        self._leases: deque[Lease] = deque()
+        self._results: list[tuple[str, Item]] = []
+        self._results_bytes = 0
+        self._oldest_result = float("inf")
+        self._outbox: deque[list[Frame]] = deque()
+        self._slowest_s = 0.0
+        self._drain_until = float("inf")
+        self._drained = False
+        self._n_done = 0
+
+    def run(self) -> None:
+        """Warm up, then serve until told to stop.
+
+        Raises
+        ------
+        StreamfeatError
+            The broker refuses this worker, or warming failed.
+        """
+        self._notifier.say("STATUS=warming", f"EXTEND_TIMEOUT_USEC={int(WARM_TIMEOUT_S * 1e6)}")
+        self._handler.warm()
+        self._stop.defer()
+        self._session = Session(self._hello())
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = open_dealer(context, self._connect, self._peer, linger_ms=LINGER_MS)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._stop.fd, zmq.POLLIN)
+        try:
+            while self._session.state != "closed":
+                self._turn()
+            self._send_waiting()
+        finally:
+            self._notifier.say(STOPPING)
+            self._handler.close()
+            self._socket.close()
+            context.term()
+        if self._session.refusal is not None:
+            raise self._session.refusal
+
+    def _turn(self) -> None:
+        idle = not self._leases and not self._results
+        self._listen(self._wait_s(time.monotonic()) if idle else 0.0)
+        now = time.monotonic()
+        self._obey(now)
+        self._talk(now)
+        if self._leases:
+            self._compute()
+        self._flush(time.monotonic())
+
+    def _wait_s(self, now: float) -> float:
+        moments = [self._session.wait_s(now), self._notifier.wait_s(now), self._drain_until - now]
+        if self._outbox:
+            moments.append(0.01)
+        return max(0.0, min(moments))
+
+    def _listen(self, wait_s: float) -> None:
+        """Take everything that waits in the socket; sleep up to `wait_s` for the first message or signal."""
+        if wait_s > 0:
+            ready = dict(self._poller.poll(ceil(wait_s * 1000)))
+            if self._stop.fd in ready:
+                self._stop.clear()
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            self._hear(frames)
+
+    def _hear(self, frames: list[bytes]) -> None:
+        now = time.monotonic()
+        try:
+            message = decode(frames)
+        except StreamfeatError as error:
+            log.error("a message of the broker cannot be read: %s", error)
+            return
+        event = self._session.hear(message, now)
+        if event == "welcome":
+            if self._session.n_welcomes == 1:
+                self._notifier.say(READY, f"STATUS=ready, {', '.join(self._handler.stages)}")
+            log.info("welcomed by broker %s", self._session.broker)
+        elif event is not None:
+            self._let_go(event)
+        elif message.verb == "TASK":
+            self._take(message, now)
+        elif message.verb == "PONG":
+            self._drained = self._session.state == "draining"
+        elif message.verb == "ERROR":
+            log.warning("the broker refused a message: %s", message.fields.get("reason"))
+
+    def _take(self, task: Message, now: float) -> None:
+        stage, options = str(task.fields["stage"]), task.fields.get("options") or {}
+        for item in task.items:
+            self._leases.append(Lease(stage, options, item, now + item.fields["ttl_ms"] / 1000))
+
+    def _let_go(self, event: str) -> None:
+        """The broker that gave the leases is gone; whatever comes back gives them again."""
+        if self._leases or self._results:
+            log.warning("broker gone (%s): %d leases dropped", event, len(self._leases) + len(self._results))
+        self._leases.clear()
+        self._results.clear()
+        self._results_bytes = 0
+        self._outbox.clear()
+
+    def _obey(self, now: float) -> None:
+        """Act on signals: the first drains, the second ends the drain, and so does its time."""
+        if self._stop.count and self._drain_until == float("inf"):
+            self._drain_until = now + self._graceful_timeout_s
+            self._notifier.say(STOPPING, "STATUS=draining")
+            log.info("draining: %d items in hand", len(self._leases))
+            # the answer to this PING comes after the last TASK that was sent before the broker read DRAIN
+            for message in [*self._session.drain(now), *self._session.busy(0, now)]:
+                self._post(message)
+        if self._stop.count > 1:
+            self._drain_until = min(self._drain_until, now)
+        if self._session.state == "draining":
+            finished = self._drained and not self._leases and not self._results
+            if finished or now >= self._drain_until:
+                self._leave(now)
+
+    def _leave(self, now: float) -> None:
+        self._flush(float("inf"))
+        if self._leases:
+            log.info("%d items handed back", len(self._leases))
+            self._post(Message("RETURN", {"ids": [lease.item.fields["id"] for lease in self._leases]}))
+            self._leases.clear()
+        for message in self._session.finish("stopped", now):
+            self._post(message)
+
+    def _talk(self, now: float) -> None:
+        was = self._session.state
+        due = self._session.due(now)
+        if self._session.state != was:
+            self._let_go("silence")
+        if not self._outbox:
+            for message in due:  # said again later if the socket takes nothing now
+                self._send(message)
+        self._send_waiting()
+        self._notifier.beat(now)
+
+    def _compute(self) -> None:
+        """One group of leases: expired ones are answered, the others computed."""
+        group = self._next_group()
+        now = time.monotonic()
+        live = [lease for lease in group if lease.deadline > now]
+        for lease in group:
+            if lease.deadline <= now:
+                self._finish(lease, error_result(DeadlineExceeded("expired before it was computed")), 0.0)
+        if not live:
+            return
+        predicted_s = BUSY_FACTOR * self._slowest_s
+        if predicted_s > self._session.heartbeat_s:
+            for message in self._session.busy(int(predicted_s * 1000), now):
+                self._send(message)
+        conversation = self._session.n_welcomes, self._session.state == "greeting"
+        results = self._handle(live)
+        took_s = time.monotonic() - now
+        self._slowest_s = max(took_s, 0.95 * self._slowest_s)
+        if (self._session.n_welcomes, self._session.state == "greeting") != conversation:
+            return
+        for lease, result in zip(live, results, strict=True):
+            self._finish(lease, result, 1000 * took_s / len(live))
+
+    def _next_group(self) -> list[Lease]:
+        group = [self._leases.popleft()]
+        first = group[0]
+        while self._leases and len(group) < self._n_together:
+            lease = self._leases[0]
+            if lease.stage != first.stage or lease.options != first.options:
+                break
+            group.append(self._leases.popleft())
+        return group
+
+    def _handle(self, leases: Sequence[Lease]) -> list[Item]:
+        """Results of a group; if the group fails as a whole, of each item alone."""
+        first = leases[0]
+        try:
+            results = self._handler.handle(first.stage, [x.item for x in leases], first.options, self._beat)
+            if len(results) != len(leases):
+                raise InternalError(f"{self._handler.kind} gave {len(results)} results for {len(leases)} items")
+        except Exception as error:
+            if len(leases) > 1:
+                return [result for lease in leases for result in self._handle([lease])]
+            return [error_result(self._told(error, first))]
+        return results
+
+    def _told(self, error: Exception, lease: Lease) -> StreamfeatError:
+        """The error as its sender may see it: ours unchanged, any other with an id that leads to the trace."""
+        if isinstance(error, StreamfeatError):
+            return error
+        error_id = secrets.token_hex(4)
+        log.exception("error %s at stage %s, item %r", error_id, lease.stage, lease.item.fields.get("name", ""))
+        return InternalError(f"{type(error).__name__} in the {self._handler.kind} worker, error id {error_id}")
+
+    def _beat(self, busy_ms: int) -> None:
+        """The handler's sign of life: the same one for the broker and for systemd."""
+        self._listen(0.0)
+        now = time.monotonic()
+        if busy_ms > 0:
+            self._notifier.extend(busy_ms / 1000)
+            for message in self._session.busy(busy_ms, now):
+                self._send(message)
+        self._talk(now)
+
+    def _finish(self, lease: Lease, result: Item, compute_ms: float) -> None:
+        fields = {**result.fields, "id": lease.item.fields["id"], "compute_ms": round(compute_ms, 3)}
+        done = Item(fields, result.arrays)
+        self._oldest_result = min(self._oldest_result, time.monotonic())
+        self._results.append((lease.stage, done))
+        self._results_bytes += done.n_bytes
+        self._n_done += 1
+
+    def _flush(self, now: float) -> None:
+        """Send the results there are, once they are enough or have waited enough."""
+        if not self._results:
+            return
+        enough = len(self._results) >= FLUSH_ITEMS or self._results_bytes >= FLUSH_BYTES or not self._leases
+        if not enough and now < self._oldest_result + FLUSH_AFTER_S:
+            return
+        for stage in dict.fromkeys(stage for stage, _ in self._results):
+            self._post(Message("RESULT", {"stage": stage}, tuple(item for at, item in self._results if at == stage)))
+        self._results.clear()
+        self._results_bytes = 0
+        self._oldest_result = float("inf")
+        self._send_waiting()
+
+    def _post(self, message: Message) -> None:
+        """Put a message that must not be lost into the outbox; a result that breaks the wire's rules becomes an error."""
+        try:
+            self._outbox.extend(encode_parts(message))
+        except StreamfeatError as error:
+            if len(message.items) > 1:
+                for item in message.items:
+                    self._post(Message(message.verb, message.fields, (item,)))
+                return
+            log.error("a result of the %s handler breaks the wire's rules: %s", self._handler.kind, error)
+            failed = failed_item(message.items[0].fields["id"], InternalError(f"result cannot travel: {error}"))
+            self._outbox.extend(encode_parts(Message(message.verb, message.fields, (failed,))))
+
+    def _send_waiting(self) -> None:
+        while self._outbox and self._send_frames(self._outbox[0]):
+            self._outbox.popleft()
+
+    def _send(self, message: Message) -> None:
+        """Say what may be lost, because it will be said again."""
+        self._send_frames(encode(message))
+
+    def _send_frames(self, frames: list[Frame]) -> bool:
+        try:
+            self._socket.send_multipart(frames, zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            return False
+        return True
+
+    def _hello(self) -> dict[str, Any]:
+        return {
+            "protocol": [1, 1],
+            "role": "worker",
+            "peer": self._peer,
+            "software": f"streamfeat {__version__}",
+            "name": self._name,
+            "kind": self._handler.kind,
+            "stages": list(self._handler.stages),
+            "banks": dict(self._handler.banks),
+            "credit": {"items": self._handler.n_items, "bytes": self._handler.n_bytes},
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+        }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,6 +72,20 @@ class Delivery:
         if not self.results:
             return np.zeros((0, 0), np.float32)
         return np.stack([result.feature for result in self.results])
+
+    def save(self, file: Path, items: Sequence[Readable]) -> None:
+        """Write features, labels, speakers, names and the bank's hash to an .npz, whole by rename."""
+        kept = [items[place] for place in self.positions]
+        part = file.with_name(f".{file.name}.part.npz")
+        np.savez(
+            part,
+            features=self.features(),
+            labels=np.array(["" if item.label is None else str(item.label) for item in kept]),
+            speakers=np.array([item.speaker or "" for item in kept]),
+            names=np.array([item.name for item in kept]),
+            bank=np.array(self.results[0].fields["bank"] if self.results else ""),
+        )
+        part.replace(file)
 
     def merge(self, other: Delivery) -> None:
         """Add another delivery's counts and times; its results are not taken over."""

@@ -16,11 +16,13 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("bank", "model"),
     ("featuremap",),
-    ("client", "fleet"),
+    ("client", "presets"),
+    ("fleet", "delivery", "doctor", "contactsheet"),
+    ("quickstart",),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
-WITHIN_LEVEL = {("fleet", "client"), ("frontends", "groups")}
+WITHIN_LEVEL = {("frontends", "groups")}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 
 

@@ -1,0 +1,144 @@
+"""`streamfeat bank`: build, list, show, verify and materialise banks."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamfeat.bank import Bank, find_bank, list_banks, materialise, open_bank
+from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.config import Settings
+from streamfeat.contactsheet import contact_sheet
+from streamfeat.errors import EXIT_CONFIG, EXIT_OK, StreamfeatError
+from streamfeat.presets import build_named, preset_names, read_signals
+
+
+@click.group(help="Build, list, show, verify and materialise banks.")
+def command() -> None:
+    """Group of the bank commands."""
+
+
+@command.command(help=f"Build a bank from a preset ({', '.join(preset_names())}) or a spec file (.toml).")
+@click.argument("spec")
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Unlabelled recordings or pictures for templates and thresholds. Presets have their own.",
+)
+@click.option("--plain", is_flag=True, help="The same pipeline with |G| = 1, for comparison.")
+@with_settings
+@json_option
+def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings, json_to: str | None) -> None:
+    """Build and save; the same spec and data give the same hash and are not built twice."""
+    started = time.monotonic()
+    signals = read_signals(sources) if sources else None
+    path = build_named(spec, Path(settings.fleet.bank_dir), signals=signals, plain=plain, say=_say)
+    report = {**_describe(open_bank(path, verify=False), path), "wall_s": round(time.monotonic() - started, 3)}
+    emit(report, json_to, lambda: _print(report))
+
+
+@command.command("list", help="Banks that are there, and presets that can be built.")
+@with_settings
+@json_option
+def list_(settings: Settings, json_to: str | None) -> None:
+    """Print a line a bank."""
+    root = Path(settings.fleet.bank_dir)
+    banks = [_describe(open_bank(path, verify=False), path) for path in (list_banks(root) if root.exists() else [])]
+    report = {"bank_dir": str(root), "banks": banks, "presets": list(preset_names())}
+
+    def text() -> None:
+        for bank in banks:
+            _print(bank)
+        click.echo(f"presets: {', '.join(preset_names())}; `streamfeat bank build PRESET` builds one")
+
+    emit(report, json_to, text)
+
+
+@command.command(help="Describe a bank; --png draws templates (rows) and their orbits (columns).")
+@click.argument("bank")
+@click.option("--png", type=click.Path(path_type=Path), help="Where to write the contact sheet. Default: BANK.png")
+@click.option("--templates", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--elements", type=click.IntRange(1), default=9, show_default=True)
+@with_settings
+@json_option
+def show(bank: str, png: Path | None, templates: int, elements: int, settings: Settings, json_to: str | None) -> None:
+    """Write the sheet and print the description."""
+    path = find_bank(Path(settings.fleet.bank_dir), bank)
+    opened = open_bank(path, verify=False)
+    sheet = png or Path(f"{path.name}.png")
+    contact_sheet(opened, n_templates=templates, n_elements=elements).save(sheet)
+    report = {**_describe(opened, path), "png": str(sheet), "spec": opened.spec.as_dict()}
+
+    def text() -> None:
+        _print(report)
+        click.echo(f"drawn: {sheet}")
+
+    emit(report, json_to, text)
+
+
+@command.command(help="Recompute the hashes of banks: all of them, or those named.")
+@click.argument("banks", nargs=-1)
+@with_settings
+@json_option
+def verify(banks: tuple[str, ...], settings: Settings, json_to: str | None) -> int:
+    """Say of each whether it is what its name says; 78 when one is not."""
+    root = Path(settings.fleet.bank_dir)
+    paths = [find_bank(root, bank) for bank in banks] or (list_banks(root) if root.exists() else [])
+    verdicts = []
+    for path in paths:
+        try:
+            opened = open_bank(path, verify=True)
+            verdicts.append({"path": str(path), "ok": True, "hash": opened.hash, "reason": ""})
+        except StreamfeatError as error:
+            verdicts.append({"path": str(path), "ok": False, "hash": "", "reason": error.reason})
+    ok = all(verdict["ok"] for verdict in verdicts)
+
+    def text() -> None:
+        for verdict in verdicts:
+            click.echo(f"{'ok  ' if verdict['ok'] else 'FAIL'} {verdict['path']} {verdict['reason']}".rstrip())
+
+    emit({"ok": ok, "banks": verdicts}, json_to, text)
+    return EXIT_OK if ok else EXIT_CONFIG
+
+
+@command.command("materialize", help="Write the dense form of a bank: every template moved by every element.")
+@click.argument("bank")
+@with_settings
+@json_option
+def materialize(bank: str, settings: Settings, json_to: str | None) -> None:
+    """Expand and save under the dense form's own hash."""
+    root = Path(settings.fleet.bank_dir)
+    dense = materialise(open_bank(find_bank(root, bank)))
+    path = dense.save(root)
+    report = _describe(open_bank(path, verify=False), path)
+    emit(report, json_to, lambda: _print(report))
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _describe(bank: Bank, path: Path) -> dict[str, Any]:
+    return {
+        "name": bank.name,
+        "hash": bank.hash,
+        "path": str(path),
+        "form": bank.form,
+        "n_features": bank.n_features,
+        "dtype": bank.dtype,
+        "n_templates": bank.n_templates,
+        "group_size": bank.group_size,
+        "bytes": sum(file.stat().st_size for file in path.iterdir()),
+    }
+
+
+def _print(bank: dict[str, Any]) -> None:
+    click.echo(
+        f"{bank['name']} {bank['hash'][:12]} {bank['form']}: {bank['n_templates']} templates x {bank['group_size']}"
+        f" elements -> {bank['n_features']} {bank['dtype']}, {bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
+    )

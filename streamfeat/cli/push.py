@@ -1,0 +1,27 @@
+"""`streamfeat push`: pictures (files, folders, IDX, .npy, .npz) through a fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options
+from streamfeat.config import Settings
+from streamfeat.signals.corpus import open_images
+
+
+@click.command(help="Send pictures (files, folders, IDX, .npy and .npz batches) through a fleet.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@sending_options(default_bank="digits-image")
+@with_settings
+@json_option
+def command(paths: tuple[Path, ...], sending: Sending, settings: Settings, json_to: str | None) -> int:
+    """Send everything; report counts, rate, failures and, for --classify, accuracy."""
+    pictures = open_images(paths)
+    stream = " ".join(str(path.absolute()) for path in paths)
+    _, report = send(settings, sending, pictures, noun="pictures", stream=stream)
+    report = {"paths": [str(path) for path in paths], **report}
+    emit(report, json_to, lambda: print_report(report, " ".join(report["paths"]), sending))
+    return exit_status(report)

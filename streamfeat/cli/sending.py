@@ -1,0 +1,155 @@
+"""What `stream` and `push` share: where to send, along which route, and the account of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from streamfeat.cli.console import progress
+from streamfeat.client import Client
+from streamfeat.config import Settings
+from streamfeat.delivery import Delivery, Readable, deliver, labels_of
+from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED
+from streamfeat.fleet import LocalFleet, private_settings
+from streamfeat.presets import ensure_bank
+
+F = TypeVar("F", bound=Callable[..., Any])
+STAGES = {
+    "learn": "Route: features > learn:MODEL, then fit it.",
+    "classify": "Route: features > classify:MODEL.",
+    "insert": "Route: features > insert:INDEX.",
+    "search": "Route: features > search:INDEX.",
+}
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Where items go and what is kept of the answers; `target` is the model or index at the route's end."""
+
+    bank: str
+    connect: str | None
+    n_workers: int | None
+    stage: str | None
+    target: str
+    out: Path | None
+    failures_shown: int
+
+    @property
+    def route(self) -> str:
+        """The route in words."""
+        return "features" if self.stage is None else f"features > {self.stage}:{self.target}"
+
+
+def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
+    """Options of a command that sends items, handed on as one argument: `sending`."""
+
+    def decorate(function: F) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(*args: Any, **kwargs: Any) -> Any:
+            stages = {stage: target for stage in STAGES if (target := kwargs.pop(stage)) is not None}
+            if len(stages) > 1:
+                raise click.UsageError(f"one route at a time, got --{' and --'.join(stages)}")
+            stage, target = next(iter(stages.items()), (None, ""))
+            own = {name: kwargs.pop(name) for name in ("bank", "connect", "n_workers", "out", "failures_shown")}
+            if stage is not None and own["out"] is not None:
+                raise click.UsageError(f"--out saves features, --{stage} keeps them in the fleet: choose one")
+            return function(*args, sending=Sending(stage=stage, target=target, **own), **kwargs)
+
+        for option in (
+            click.option("--failures-shown", default=10, show_default=True, help="Failures printed on the terminal."),
+            click.option("--out", type=click.Path(path_type=Path), help="Save features, labels and names (.npz)."),
+            *(click.option(f"--{stage}", metavar="NAME", help=text) for stage, text in reversed(STAGES.items())),
+            click.option("--workers", "n_workers", type=click.IntRange(1), help="Feature workers to start [2]."),
+            click.option("--connect", help="A running broker's endpoint; else a fleet is started for this run."),
+            click.option("--bank", default=default_bank, show_default=True, help="Preset, name, hash or directory."),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def send(
+    settings: Settings, sending: Sending, items: Sequence[Readable], *, noun: str, stream: str
+) -> tuple[Delivery, dict[str, Any]]:
+    """Send every item, on a running fleet or one of its own; fit a model that was fed.
+
+    Parameters
+    ----------
+    settings, sending
+        Where and how.
+    items : sequence of Readable
+    noun : str
+        What the progress bar calls them.
+    stream : str
+        Name of the stream in the feature log: the same list sent again adds nothing twice.
+
+    Returns
+    -------
+    delivery : Delivery
+    report : dict
+        Counts, rate, failures, and `accuracy` where items were classified.
+    """
+    with _client(settings, sending) as (client, bank), progress(noun, len(items)) as advance:
+        delivery = deliver(client, items, route=sending.route, bank=bank, stream=stream, progress=advance)
+        report = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
+        if sending.stage == "learn" and delivery.answered:
+            report["fit"] = client.fit(sending.target)
+    if sending.stage == "classify" and delivery.answered:
+        truth = labels_of(items, delivery.positions)
+        report["accuracy"] = float(np.mean([t == r.label for t, r in zip(truth, delivery.results, strict=True)]))
+    if sending.out is not None and delivery.answered:
+        delivery.save(sending.out, items)
+    return delivery, report
+
+
+def exit_status(report: Mapping[str, Any]) -> int:
+    """0 when every item was answered, 3 when some failed."""
+    return EXIT_SOME_FAILED if report["failed"] else EXIT_OK
+
+
+def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None:
+    """Counts and accuracy on standard output, failures by name and reason on standard error."""
+    click.echo(f"{what}, bank {report['bank']}: {report['answered']} of {report['sent']} answered")
+    if report["answered"]:
+        click.echo(f"{report['items_per_s']} items/s, p50 {report['p50_ms']} ms, p99 {report['p99_ms']} ms")
+    for speaker, accuracy in sorted((report.get("per_speaker") or {}).items()):
+        click.echo(f"  {speaker:<24} {accuracy:.4f}")
+    if report["accuracy"] is not None:
+        click.echo(f"accuracy {report['accuracy']:.4f}")
+    if "fit" in report:
+        click.echo("fitted: " + ", ".join(f"{key} {value}" for key, value in report["fit"].items()))
+    failed = report["failed"]
+    for failure in failed[: sending.failures_shown]:
+        click.echo(f"failed {failure['file']}: {failure['code']}: {failure['reason']}", err=True)
+    if len(failed) > sending.failures_shown:
+        click.echo(f"and {len(failed) - sending.failures_shown} more; --json lists them all", err=True)
+
+
+@contextmanager
+def _client(settings: Settings, sending: Sending) -> Iterator[tuple[Client, str]]:
+    """A connected client, and the bank to ask for."""
+    with ExitStack() as stack:
+        endpoint, bank = sending.connect, sending.bank
+        if endpoint is None:
+            path = ensure_bank(bank, Path(settings.fleet.bank_dir), say=lambda text: click.echo(text, err=True))
+            private = stack.enter_context(private_settings(settings, state_dir=Path(settings.fleet.state_dir)))
+            fleet = LocalFleet(
+                private,
+                [path],
+                n_workers=sending.n_workers or settings.fleet.workers,
+                learner=sending.stage in ("learn", "classify"),
+                index=sending.stage in ("insert", "search"),
+                log_dir=Path(private.fleet.run_dir) / "log",
+            )
+            endpoint, bank = stack.enter_context(fleet).front, bank_hash(path)
+        waits = settings.client
+        client = Client(endpoint, timeout_s=waits.timeout_s, connect_timeout_s=waits.connect_timeout_s)
+        yield stack.enter_context(client), bank

@@ -1,0 +1,73 @@
+"""A picture of a bank: some of its templates, each with some of its orbit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from streamfeat.bank import Bank, template_orbit
+from streamfeat.errors import InvalidArgument
+
+GAP = 2
+MIN_CELL_SIDE = 56
+
+
+def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> Image.Image:
+    """One row a template, one column a group element spread over the group; the first column is the template itself.
+
+    Parameters
+    ----------
+    bank : Bank
+        Over an image, a spectrogram (frequency upwards) or a waveform (drawn as a curve).
+    n_templates, n_elements : int
+        Rows and columns at the most.
+
+    Returns
+    -------
+    PIL.Image.Image
+        Grey; every row is stretched to its own range, so that a row's cells compare.
+    """
+    if n_templates < 1 or n_elements < 1:
+        raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
+    rows = []
+    for template in range(min(n_templates, bank.n_templates)):
+        orbit = template_orbit(bank, template)
+        chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
+        cells = [cell_pixels(orbit[g], bank.axes.shape, bank.axes.names) for g in chosen]
+        rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
+    return Image.fromarray(np.vstack(rows), mode="L")
+
+
+def cell_pixels(vector: NDArray[np.float32], shape: tuple[int, ...], names: tuple[str, ...]) -> NDArray[np.float32]:
+    """A vector as a picture (rows, columns), large enough to see."""
+    if len(shape) == 1:
+        return _curve(vector)
+    picture = vector.reshape(shape)
+    if names[0] == "band":
+        picture = picture[::-1]  # low frequencies at the bottom
+    times = -(-MIN_CELL_SIDE // min(shape))
+    return np.kron(picture, np.ones((times, times), np.float32))
+
+
+def _curve(
+    vector: NDArray[np.float32], height: int = MIN_CELL_SIDE, width: int = 2 * MIN_CELL_SIDE
+) -> NDArray[np.float32]:
+    """A waveform's envelope as black on white."""
+    picture = np.ones((height, width), np.float32)
+    peak = float(np.abs(vector).max()) or 1.0
+    for column, part in enumerate(np.array_split(vector, width)):
+        if part.size:
+            low, high = ((1 - value / peak) / 2 * (height - 1) for value in (part.max(), part.min()))
+            picture[int(low) : int(high) + 1, column] = 0
+    return picture
+
+
+def _frame(cell: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.pad(cell, GAP, constant_values=np.nan)
+
+
+def _stretch(row: NDArray[np.float32]) -> NDArray[np.uint8]:
+    low, high = np.nanmin(row), np.nanmax(row)
+    scaled = (row - low) / (high - low or 1.0) * 255.0
+    return np.nan_to_num(scaled, nan=128.0).astype(np.uint8)

@@ -1,0 +1,309 @@
+"""The whole line once: a synthesised corpus and handwritten digits through a fleet of real processes.
+
+Audio: espeak-ng "speakers" in TIDIGITS' layout, trained on some and tested on others. Images: scikit-learn's digits
+enlarged to 28 x 28, trained upright, tested set down at random within +-3 px and +-20 degrees. Each with its bank and
+with the same pipeline at |G| = 1, so that what invariance is worth can be read off.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from streamfeat.bank import open_bank
+from streamfeat.client import Client
+from streamfeat.config import Settings
+from streamfeat.delivery import Delivery, Failure, Readable, deliver, labels_of, rate_report
+from streamfeat.errors import ConfigError
+from streamfeat.fleet import LocalFleet, private_settings
+from streamfeat.learn.rls import RLS
+from streamfeat.presets import ensure_bank
+from streamfeat.signals import Signal
+from streamfeat.signals.corpus import open_corpus
+from streamfeat.synth import synthesise_corpus
+
+N_TRAIN_SPEAKERS = 32
+N_TEST_SPEAKERS = 16
+N_TRAIN_DIGITS = 1000
+SHIFT_PX = 3
+TURN_DEG = 20.0
+CURVE_SPEAKERS = (2, 4, 8, 16, 32)
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A labelled picture in memory."""
+
+    name: str
+    label: int
+    samples: NDArray[np.uint8] = field(repr=False)
+    speaker: None = None
+
+    def read(self) -> Signal:
+        """The picture as a signal."""
+        return Signal("image", self.samples, name=self.name)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One half of the demonstration: what is trained on, what is tested, by which bank."""
+
+    name: str
+    preset: str
+    train: Sequence[Readable]
+    test: Sequence[Readable]
+
+
+@dataclass
+class Outcome:
+    """What came of a task."""
+
+    sent: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    accuracy: float = 0.0
+    accuracy_plain: float = 0.0
+    accuracy_neighbour: float = 0.0
+    truth: list[Any] = field(default_factory=list)
+    predicted: list[Any] = field(default_factory=list)
+    curve: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "sent": self.sent,
+            "answered": self.sent - len(self.failed),
+            "failed": len(self.failed),
+            "failures": [failure.as_dict() for failure in self.failed],
+            "accuracy": round(self.accuracy, 4),
+            "accuracy_plain": round(self.accuracy_plain, 4),
+            "accuracy_neighbour": round(self.accuracy_neighbour, 4),
+        }
+
+
+def run_quickstart(
+    folder: Path, settings: Settings, *, progress: Progress, say: Callable[[str], None], seed: int = 0
+) -> dict[str, Any]:
+    """Make the corpus and the banks (or find them), run the fleet, learn, test, draw.
+
+    Parameters
+    ----------
+    folder : Path
+        Keeps corpus, banks, what was learned, `summary.json` and `quickstart.png`; a second run uses what is there.
+    settings : Settings
+        Limits; directories and endpoints are the run's own.
+    progress : callable
+        `progress(description, total)` is a context that gives the function moving the bar on.
+    say : callable
+        Takes one line for the user.
+    seed : int
+        Of corpus and displacements.
+
+    Returns
+    -------
+    dict
+        {"audio", "image", "items_per_s", "p50_ms", "p99_ms", "wall_s", "picture"}; the summary file holds the same.
+    """
+    started = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress("speakers", N_TRAIN_SPEAKERS + N_TEST_SPEAKERS) as advance:
+        corpus_path = synthesise_corpus(
+            folder / "corpus",
+            n_train_speakers=N_TRAIN_SPEAKERS,
+            n_test_speakers=N_TEST_SPEAKERS,
+            seed=seed,
+            progress=advance,
+        )
+    tasks = (_audio_task(corpus_path), _image_task(seed))
+    banks = {
+        (task.name, plain): ensure_bank(task.preset, folder / "banks", plain=plain, say=say)
+        for task in tasks
+        for plain in (False, True)
+    }
+    total = Delivery()
+    outcomes: dict[str, Outcome] = {}
+    settings = replace(settings, fleet=replace(settings.fleet, bank_dir=str(folder / "banks")))
+    with private_settings(settings, state_dir=folder / "state") as private:
+        log_dir = folder / "log"
+        paths = list(banks.values())
+        say("starting broker, 2 feature workers, learner and index")
+        with (
+            LocalFleet(private, paths, n_workers=2, learner=True, index=True, log_dir=log_dir) as fleet,
+            Client(fleet.front, timeout_s=settings.client.timeout_s) as client,
+        ):
+            for task in tasks:
+                own = {plain: banks[task.name, plain] for plain in (False, True)}
+                outcomes[task.name] = _run_task(client, task, own, total, progress)
+    summary = {
+        **{name: outcome.summary() for name, outcome in outcomes.items()},
+        **rate_report(total.latencies_ms, total.wall_s),
+        "wall_s": round(time.monotonic() - started, 1),
+        "picture": str(folder / "quickstart.png"),
+    }
+    draw(folder / "quickstart.png", outcomes, banks["audio", False], banks["image", False])
+    part = folder / ".summary.json.part"
+    part.write_text(json.dumps(summary, indent=2) + "\n")
+    part.replace(folder / "summary.json")
+    return summary
+
+
+def _audio_task(corpus_path: Path) -> Task:
+    utterances = open_corpus(corpus_path).utterances
+    return Task(
+        "audio",
+        "digits-audio",
+        [u for u in utterances if u.split == "train"],
+        [u for u in utterances if u.split == "test"],
+    )
+
+
+def _image_task(seed: int) -> Task:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ConfigError("the quickstart needs scikit-learn: pip install 'streamfeat[quickstart]'") from error
+    digits = load_digits()
+    pictures = [enlarge(picture) for picture in digits.images]
+    labels = [int(label) for label in digits.target]
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(pictures))
+    train = [Picture(f"digit-{i}", labels[i], pictures[i]) for i in order[:N_TRAIN_DIGITS]]
+    test = [Picture(f"digit-{i}-moved", labels[i], set_down(pictures[i], rng)) for i in order[N_TRAIN_DIGITS:]]
+    return Task("image", "digits-image", train, test)
+
+
+def enlarge(digit: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """An 8 x 8 digit of 0..16 as 20 x 20 in the middle of 28 x 28, as MNIST's are, 0..255."""
+    small = Image.fromarray(np.round(digit * (255.0 / 16.0)).astype(np.uint8))
+    out = np.zeros((28, 28), np.uint8)
+    out[4:24, 4:24] = np.asarray(small.resize((20, 20), Image.Resampling.BICUBIC))
+    return out
+
+
+def set_down(picture: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """The picture turned about its middle within +-20 degrees, then moved within +-3 px, both uniform; bilinear."""
+    angle = rng.uniform(-TURN_DEG, TURN_DEG)
+    move = rng.uniform(-SHIFT_PX, SHIFT_PX, 2)
+    turned = Image.fromarray(picture).rotate(
+        angle, resample=Image.Resampling.BILINEAR, translate=(float(move[0]), float(move[1]))
+    )
+    return np.asarray(turned)
+
+
+def _run_task(client: Client, task: Task, banks: Mapping[bool, Path], total: Delivery, progress: Progress) -> Outcome:
+    """Train and test one task with its bank and with the plain one; index and search with its bank."""
+    outcome = Outcome()
+
+    def send(items: Sequence[Readable], stage: str, plain: bool, stream: str = "") -> Delivery:
+        bank = open_bank(banks[plain], verify=False)
+        # a model belongs to one bank: its name carries the hash, so that a rebuilt bank starts a new one
+        target = f"{task.name}-{bank.hash[:8]}"
+        label = f"{task.name}{' plain' if plain else ''}: {stage or 'features'}"
+        with progress(label, len(items)) as advance:
+            delivery = deliver(
+                client,
+                items,
+                route=f"features > {stage}:{target}" if stage else "features",
+                bank=bank.hash,
+                stream=stream or None,
+                progress=advance,
+            )
+        outcome.sent += delivery.sent
+        outcome.failed += delivery.failed
+        total.merge(delivery)
+        if stage == "learn":
+            client.fit(target)
+        return delivery
+
+    for plain in (False, True):
+        send(task.train, "learn", plain, stream=f"{task.name}-train")
+        tested = send(task.test, "classify", plain)
+        truth = labels_of(task.test, tested.positions)
+        predicted = [result.label for result in tested.results]
+        accuracy = _agreement(truth, predicted)
+        if plain:
+            outcome.accuracy_plain = accuracy
+        else:
+            outcome.accuracy, outcome.truth, outcome.predicted = accuracy, truth, predicted
+    send(task.train, "insert", False, stream=f"{task.name}-train")
+    searched = send(task.test, "search", False)
+    nearest = [result.fields["labels"][0] for result in searched.results]
+    outcome.accuracy_neighbour = _agreement(labels_of(task.test, searched.positions), nearest)
+    if task.name == "audio":
+        for plain in (False, True):
+            train, test = send(task.train, "", plain), send(task.test, "", plain)
+            outcome.curve["|G| = 1" if plain else "invariant"] = _speaker_curve(task, train, test)
+    return outcome
+
+
+def _agreement(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
+    return float(np.mean([t == p for t, p in zip(truth, predicted, strict=True)])) if truth else 0.0
+
+
+def _speaker_curve(task: Task, train: Delivery, test: Delivery) -> list[tuple[int, float]]:
+    """Accuracy on the test speakers of RLS fitted on the first n training speakers."""
+    X, X_test = train.features(), test.features()
+    labels, truth = labels_of(task.train, train.positions), labels_of(task.test, test.positions)
+    groups = [task.train[place].speaker for place in train.positions]
+    # speakers in turn of kind (man, woman, boy, girl), so that few speakers are still of every kind
+    by_kind: dict[str, list[str]] = {}
+    for speaker in sorted({g for g in groups if g is not None}):
+        by_kind.setdefault(speaker.split("/")[1], []).append(speaker)
+    longest = max(len(members) for members in by_kind.values())
+    order = [m[i] for i in range(longest) for m in by_kind.values() if i < len(m)]
+    curve = []
+    for n in CURVE_SPEAKERS:
+        rows = [i for i, group in enumerate(groups) if group in order[:n]]
+        rls = RLS("logo").fit(X[rows], [labels[i] for i in rows], groups=[groups[i] for i in rows])
+        curve.append((n, _agreement(truth, list(rls.predict(X_test)))))
+    return curve
+
+
+def draw(file: Path, outcomes: Mapping[str, Outcome], audio_bank: Path, image_bank: Path) -> None:
+    """One picture: confusion matrix, accuracy against training speakers, a template of each bank with its orbit."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from streamfeat.contactsheet import contact_sheet
+
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(2, 2, height_ratios=[3, 1.6])
+    audio = outcomes["audio"]
+    words = sorted({*audio.truth, *audio.predicted}, key=str)
+    place = {word: i for i, word in enumerate(words)}
+    counts = np.zeros((len(words), len(words)), int)
+    for truth, predicted in zip(audio.truth, audio.predicted, strict=True):
+        counts[place[truth], place[predicted]] += 1
+    axis = figure.add_subplot(grid[0, 0])
+    axis.imshow(counts, cmap="Blues")
+    for (row, column), n in np.ndenumerate(counts):
+        if n:
+            axis.text(column, row, str(n), ha="center", va="center", fontsize=8)
+    axis.set_xticks(range(len(words)), words, rotation=45)
+    axis.set_yticks(range(len(words)), words)
+    axis.set(title=f"spoken digits, unseen speakers: {audio.accuracy:.3f}", xlabel="predicted", ylabel="spoken")
+    axis = figure.add_subplot(grid[0, 1])
+    for name, points in audio.curve.items():
+        axis.plot(*zip(*points, strict=True), marker="o", label=name)
+    axis.set(title="accuracy on unseen speakers (synthetic speech)", xlabel="training speakers", xscale="log")
+    axis.set_xticks(CURVE_SPEAKERS, [str(n) for n in CURVE_SPEAKERS])
+    axis.minorticks_off()
+    axis.grid(alpha=0.3)
+    axis.legend()
+    for column, (name, bank) in enumerate((("spectrogram", audio_bank), ("picture", image_bank))):
+        axis = figure.add_subplot(grid[1, column])
+        axis.imshow(np.asarray(contact_sheet(open_bank(bank, verify=False), n_templates=1)), cmap="magma")
+        axis.set_title(f"a {name} template and its orbit")
+        axis.set_axis_off()
+    figure.savefig(file, dpi=110)

@@ -22,7 +22,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
-WITHIN_LEVEL = {("frontends", "groups")}
+WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors")}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 
 

@@ -1,0 +1,1 @@
+"""Bytes to messages, and what broker, worker and client decide: no socket, no clock, no array mathematics."""

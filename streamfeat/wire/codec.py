@@ -1,0 +1,319 @@
+"""Frames to `Message` and back. The only file that knows the byte layout.
+
+    b"SF1" | verb, ASCII | header, one msgpack map | payload frame ...
+
+Whatever came over a socket is checked here, once, cheapest first: number of frames, version, verb, size of the
+header, msgpack, schema, then each array's dtype and shape against the length of its frame. A rule broken is an
+`InvalidArgument`, `TooLarge` or `VersionMismatch` that names the field, and nothing else is ever raised. `encode`
+holds what we send to the same schema, so what is encoded can be decoded.
+
+Keys that the schema does not name are dropped when they arrive (a newer peer may send them) and refused when we
+would send them (they would be dropped at the other end). Payload frames are never copied.
+
+An item gets longer on its way: the broker adds the lease or the worker's name. So the headers that are passed on,
+REQUEST and RESULT, have a lower limit than the others, and one item always fits into what is made of it; several may
+not, which is what `encode_parts` is for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+from math import prod
+from typing import Any
+
+import fastjsonschema
+import msgpack
+import numpy as np
+
+from streamfeat.errors import InvalidArgument, TooLarge, VersionMismatch
+from streamfeat.wire.messages import ITEM_SIZE, VERBS, Array, Frame, Item, Message
+
+VERSION = b"SF1"
+HEADER_BYTES = 64 * 1024
+PASSED_ON_BYTES = 60 * 1024
+"""Header limit of REQUEST and RESULT; 4 KiB is more than the broker adds to one item (about 300 bytes)."""
+
+_N_FIXED = 3  # version, verb, header
+_SHOWN = 80  # characters of a bad value that a message quotes
+
+
+def header_limit(verb: str) -> int:
+    """Most bytes that the header of this verb may have."""
+    return PASSED_ON_BYTES if verb in ("REQUEST", "RESULT") else HEADER_BYTES
+
+
+def encode(message: Message) -> list[Frame]:
+    """The frames of a message; arrays are not copied.
+
+    Raises
+    ------
+    InvalidArgument
+        A field is missing, unknown or of the wrong kind; an array's bytes do not fit its shape.
+    TooLarge
+        The header is over `header_limit`.
+    """
+    verb = message.verb
+    known, known_in_item, validate = _rules(verb)
+    _refuse_unknown(message.fields, known, verb)
+    header: dict[str, Any] = dict(message.fields)
+    payload: list[Frame] = []
+    if known_in_item is not None:
+        header["items"] = items = []
+        for n, item in enumerate(message.items):
+            _refuse_unknown(item.fields, known_in_item, f"{verb}: items[{n}]")
+            fields = dict(item.fields)
+            if item.arrays:
+                fields["arrays"] = [{"dtype": a.dtype, "shape": list(a.shape)} for a in item.arrays]
+                payload.extend(a.data for a in item.arrays)
+            items.append(fields)
+    elif message.items:
+        raise InvalidArgument(f"{verb} carries no items, got {len(message.items)}")
+    packed = _pack(verb, header, validate)
+    if len(packed) > header_limit(verb):
+        raise TooLarge(
+            f"{verb}: header must be at most {header_limit(verb)} bytes, got {len(packed)}; send fewer items"
+        )
+    if payload:
+        _match_payload(verb, header["items"], payload)
+    return [VERSION, verb.encode(), packed, *payload]
+
+
+def encode_parts(message: Message) -> list[list[Frame]]:
+    """The frames of a message, in as many messages as it takes for each header to keep to its limit."""
+    try:
+        return [encode(message)]
+    except TooLarge:
+        half = len(message.items) // 2
+        if half == 0:
+            raise
+    parts = (message.items[:half], message.items[half:])
+    return [frames for items in parts for frames in encode_parts(Message(message.verb, message.fields, items))]
+
+
+def decode(frames: Sequence[Frame]) -> Message:
+    """The message that the frames are; its arrays are views of the payload frames.
+
+    Raises
+    ------
+    VersionMismatch
+        The first frame is not b"SF1".
+    TooLarge
+        The header is over `header_limit`.
+    InvalidArgument
+        Any other rule is broken; the message names the field.
+    """
+    if len(frames) < _N_FIXED:
+        raise InvalidArgument(f"a message must have version, verb and header, got {len(frames)} frames")
+    version = bytes(frames[0][:16])
+    if version != VERSION:
+        raise VersionMismatch(f"first frame must be {VERSION!r}, got {version!r}; upgrade the older side")
+    verb = _decode_verb(frames[1])
+    known, known_in_item, validate = _rules(verb)
+    header = _unpack(verb, frames[2])
+    try:
+        validate(header)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise _broken_rule(verb, error) from None
+    payload = frames[_N_FIXED:]
+    if known_in_item is None:
+        if payload:
+            raise InvalidArgument(f"{verb} carries no payload, got {len(payload)} frames after the header")
+        return Message(verb, _only(header, known))
+    raw_items = header.pop("items")
+    _match_payload(verb, raw_items, payload)
+    items, at = [], 0
+    for raw in raw_items:
+        specs = raw.pop("arrays", ())
+        arrays = tuple(Array(s["dtype"], tuple(s["shape"]), payload[at + n]) for n, s in enumerate(specs))
+        at += len(arrays)
+        items.append(Item(_only(raw, known_in_item), arrays))
+    return Message(verb, _only(header, known), tuple(items))
+
+
+def glimpse(frames: Sequence[Frame]) -> tuple[str | None, list[int]]:
+    """Verb and item ids of a message that `decode` refused, as far as they can be read: for the answer."""
+    try:
+        verb = _decode_verb(frames[1])
+        header = _unpack(verb, frames[2])
+    except (IndexError, InvalidArgument, TooLarge):
+        return None, []
+    items = header.get("items")
+    if not isinstance(items, list):
+        return verb, []
+    ids = [item.get("id") for item in items if isinstance(item, dict)]
+    return verb, [i for i in ids if type(i) is int and 0 <= i < 2**63][:1024]
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _definitions() -> dict[str, Any]:
+    text = resources.files("streamfeat.schemas").joinpath("messages.schema.json").read_text("utf-8")
+    definitions: dict[str, Any] = json.loads(text)["definitions"]
+    return definitions
+
+
+def _inline(node: Any) -> Any:
+    """The schema with each $ref replaced by what it stands for: validation is twice as fast so."""
+    if isinstance(node, list):
+        return [_inline(value) for value in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _inline(_definitions()[node["$ref"].removeprefix("#/definitions/")])
+    return {key: _inline(value) for key, value in node.items()}
+
+
+@cache
+def _rules(verb: str) -> tuple[frozenset[str], frozenset[str] | None, Callable[[Any], Any]]:
+    """Known fields, known fields of an item (None: no items), and the compiled schema. About 5 ms, once a verb."""
+    if verb not in VERBS:
+        raise InvalidArgument(f"unknown verb {verb[:_SHOWN]!r}; known are {', '.join(sorted(VERBS))}")
+    schema = _inline(_definitions()[verb])
+    properties = schema.get("properties", {})
+    items = properties.get("items")
+    known_in_item = None if items is None else frozenset(items["items"]["properties"]) - {"arrays"}
+    return frozenset(properties) - {"items"}, known_in_item, fastjsonschema.compile(schema)
+
+
+def _broken_rule(verb: str, error: Any) -> InvalidArgument:
+    """fastjsonschema says `data.items[3].id must be integer`; we say verb, field, rule, and what came."""
+    rule = error.message.removeprefix("data").removeprefix(".")
+    field = "header" if error.name == "data" else ""
+    came = "" if error.rule in ("required", "if") else f", got {_shown(error.value)}"
+    return InvalidArgument(f"{verb}: {field}{rule[:400]}{came}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _only(fields: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return fields if fields.keys() <= known else {k: v for k, v in fields.items() if k in known}
+
+
+def _refuse_unknown(fields: dict[str, Any], known: frozenset[str], where: str) -> None:
+    if not fields.keys() <= known:
+        names = ", ".join(sorted(map(repr, fields.keys() - known)))
+        raise InvalidArgument(f"{where}: no such field in schemas/messages.schema.json: {names}")
+
+
+# --- header -----------------------------------------------------------------------------------------------------------
+
+
+def _decode_verb(frame: Frame) -> str:
+    raw = bytes(frame[:64])
+    verb = raw.decode("ascii", "replace")
+    if verb not in VERBS:
+        raise InvalidArgument(f"unknown verb {raw!r}; known are {', '.join(sorted(VERBS))}")
+    return verb
+
+
+def _unpack(verb: str, frame: Frame) -> dict[str, Any]:
+    limit = header_limit(verb)
+    if len(frame) > limit:
+        raise TooLarge(f"{verb}: header must be at most {limit} bytes, got {len(frame)}")
+    try:
+        header = msgpack.unpackb(
+            frame,
+            raw=False,
+            strict_map_key=True,
+            object_pairs_hook=_map,
+            ext_hook=_no_ext,
+            max_ext_len=0,  # the hook is not asked about timestamps
+        )
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{verb}: header: {error}") from None
+    except msgpack.ExtraData as error:
+        raise InvalidArgument(f"{verb}: header must be one map, got {len(error.extra)} bytes after it") from None
+    except (ValueError, TypeError, RecursionError) as error:  # cut short, bad UTF-8, over a limit, too deep
+        said = "extension types do not travel" if "max_ext_len" in str(error) else str(error) or type(error).__name__
+        raise InvalidArgument(f"{verb}: header must be one valid msgpack map: {said[:200]}") from None
+    if not isinstance(header, dict):
+        raise InvalidArgument(f"{verb}: header must be a map, got {_shown(header)}")
+    return header
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    for key in fields:
+        if type(key) is not str:
+            raise InvalidArgument(f"keys must be text, got {_shown(key)}")
+    if len(fields) != len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = next(key for key in fields if keys.count(key) > 1)
+        raise InvalidArgument(f"key {_shown(doubled)} is there twice")
+    return fields
+
+
+def _no_ext(code: int, _data: bytes) -> Any:
+    raise InvalidArgument(f"extension types do not travel, got type {code}")
+
+
+def _pack(verb: str, header: dict[str, Any], validate: Callable[[Any], Any]) -> bytes:
+    if verb == "REPORT":  # free in form: only a walk through it shows what it is made of
+        return _pack_plain(verb, header, validate)
+    try:
+        validate(header)
+        packed: bytes = msgpack.packb(header, strict_types=True)
+        return packed
+    except (fastjsonschema.JsonSchemaValueException, TypeError, ValueError, OverflowError):
+        return _pack_plain(verb, header, validate)  # makes numpy scalars and tuples plain, or says what is wrong
+
+
+def _pack_plain(verb: str, header: dict[str, Any], validate: Callable[[Any], Any]) -> bytes:
+    try:
+        plain = _plain(header, verb + ":")
+        validate(plain)
+        packed: bytes = msgpack.packb(plain, strict_types=True)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise _broken_rule(verb, error) from None
+    except InvalidArgument:
+        raise
+    except (ValueError, OverflowError, RecursionError) as error:  # an int over 64 bits, lone surrogates, too deep
+        raise InvalidArgument(f"{verb}: header cannot be packed: {error}") from None
+    return packed
+
+
+def _plain(value: Any, where: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(v, f"{where}[{n}]") for n, v in enumerate(value)]
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return {
+            key: _plain(v, f"{where} {key}" if where.endswith(":") else f"{where}.{key}") for key, v in value.items()
+        }
+    raise InvalidArgument(f"{where} must be text, a number, a list or a map with text keys, got {_shown(value)}")
+
+
+# --- payload ----------------------------------------------------------------------------------------------------------
+
+
+def _match_payload(verb: str, raw_items: list[dict[str, Any]], payload: Sequence[Frame]) -> None:
+    """Hold each payload frame to the dtype and shape that announce it, and their number to the announced one."""
+    at = 0
+    for n, raw in enumerate(raw_items):
+        for m, spec in enumerate(raw.get("arrays", ())):
+            dtype, shape = spec["dtype"], spec["shape"]
+            if not all(type(side) is int for side in shape):  # JSON Schema takes 2.0 for an integer
+                raise InvalidArgument(f"{verb}: items[{n}].arrays[{m}].shape must be integers, got {shape}")
+            need = prod(shape) * ITEM_SIZE[dtype]  # Python's integers do not overflow
+            if at == len(payload):
+                raise InvalidArgument(f"{verb}: items[{n}].arrays[{m}] has no payload frame; {at} came")
+            frame = payload[at]
+            came = frame.nbytes if isinstance(frame, memoryview) else len(frame)
+            if came != need:
+                raise InvalidArgument(
+                    f"{verb}: items[{n}].arrays[{m}].shape {tuple(shape)} of {dtype} needs {need} bytes, {came} came"
+                )
+            at += 1
+    if at != len(payload):
+        raise InvalidArgument(f"{verb}: items announce {at} payload frames, {len(payload)} came")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba import types
+from numba.core.typing.templates import Signature
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Function = TypeVar("Function", bound=Callable[..., None])
 
 OPTIONS: dict[str, Any] = {
     # Threads of the caller may run kernels side by side; no kernel starts threads of its own.
@@ -44,11 +46,17 @@ def padded(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
-def kernel(signature: types.Type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def part(function: Function) -> Function:
+    """A piece of kernels of the same file, compiled into each of them."""
+    compiled: Function = numba.njit(**OPTIONS)(function)
+    return compiled
+
+
+def kernel(signature: Signature) -> Callable[[Function], Function]:
     """Compile a function for one signature when it is imported, from numba's cache if there is a usable one."""
 
-    def compile_function(function: Callable[..., None]) -> Callable[..., None]:
-        compiled: Callable[..., None]
+    def compile_function(function: Function) -> Function:
+        compiled: Any
         try:
             compiled = numba.njit(signature, cache=True, **OPTIONS)(function)
         except Exception as error:
@@ -61,6 +69,6 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., None]], Callable[..
                 function.__name__,
                 error,
             )
-        return compiled
+        return cast(Function, compiled)
 
     return compile_function

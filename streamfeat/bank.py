@@ -1,0 +1,333 @@
+"""Building banks: front end, templates, group, thresholds -> a `Bank`. Saving and opening: `bankstore`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.bankstore import Bank, find_bank, list_banks, open_bank
+from streamfeat.errors import ConfigError
+from streamfeat.frontends import FrontEnd, make_front_end
+from streamfeat.groups import (
+    OperatorStack,
+    WaveformMoves,
+    acts_on_waveforms,
+    apply_group,
+    make_stack,
+    make_waveform_group,
+    n_elements,
+    unitarity_defect,
+)
+from streamfeat.kernels import LANES, Floats, padded
+from streamfeat.kernels.fourier import MAX_PROJECTION
+from streamfeat.projections import items_at_once, projections
+from streamfeat.signals.signal import Signal
+from streamfeat.templates import choose_rows, data_templates, fourier_templates, gaussian_templates, user_templates
+
+__all__ = ["Bank", "build_bank", "find_bank", "list_banks", "materialise", "open_bank", "orbits", "template_vectors"]
+
+MAX_GROUP = 65535
+"""Counts are uint16."""
+
+QUANTILE_ROWS = 50_000
+"""Projections a template that quantiles are taken of (50 MB at m = 256); beyond it, signals are drawn at random."""
+
+CHUNK_BYTES = 64 << 20
+"""Orbits are computed for as many templates at a time as fit here."""
+
+USER = "user"
+Progress = Callable[[int, int], None]
+
+
+def build_bank(
+    spec: BankSpec,
+    signals: Iterable[Signal] | None = None,
+    *,
+    templates: ArrayLike | None = None,
+    operators: Sequence[OperatorStack] = (),
+    progress: Progress | None = None,
+) -> Bank:
+    """Make the bank that a spec describes. The same spec and signals give the same hash.
+
+    Parameters
+    ----------
+    spec : BankSpec
+    signals : iterable of Signal, optional
+        For templates from data and quantile thresholds.
+    templates : (m, d) array, optional
+        For templates.source = "user".
+    operators : sequence of OperatorStack, optional
+        One for each group factor called "user", in order.
+    progress : callable, optional
+        Called with (templates done, m) while orbits are computed.
+
+    Raises
+    ------
+    ConfigError
+        What the spec needs is missing, what it does not is there, or |G| > 65535 with CDF counts.
+    InvalidArgument
+        A signal is of the wrong kind; the message has its name.
+    """
+    front_end = make_front_end(spec.front_end)
+    needs_signals = spec.templates.source == "data" or spec.pooling.thresholds == "quantile"
+    if needs_signals and signals is None:
+        raise ConfigError(
+            f"bank {spec.name!r} takes its templates or thresholds from signals; give some (templates.source = "
+            f"{spec.templates.source!r}, pooling.thresholds = {spec.pooling.thresholds!r})"
+        )
+    if (templates is None) != (spec.templates.source != USER):
+        raise ConfigError(
+            f"bank {spec.name!r}: an array of templates goes with templates.source = 'user' and only with it, "
+            f"got source = {spec.templates.source!r} {'without' if templates is None else 'with'} an array"
+        )
+    recordings = list(signals or ()) if needs_signals else []
+    vectors = np.empty((len(recordings), front_end.d), np.float32)
+    for i, signal in enumerate(recordings):
+        vectors[i] = front_end(signal)
+
+    factors: Sequence[OperatorStack | WaveformMoves]
+    if acts_on_waveforms(spec.group):
+        factors = moves = make_waveform_group(spec.group, _rng(spec, "group"))
+        chosen = choose_rows(vectors, spec.templates.m, _rng(spec, "templates"))
+        recorded = (_moved_recording(front_end, moves, recordings[i]) for i in chosen)
+        arrays = {"orbits": _stored_orbits(recorded, n_elements(moves), spec.templates.m, front_end.d, progress)}
+    else:
+        factors = stacks = _stacks_of(spec, front_end, operators)
+        T = _draw_templates(spec, front_end.d, vectors, templates)
+        arrays = _operator_arrays(spec, stacks, T, progress)
+    # From here on the spec is the canonical one: defaults of stages and factors written out.
+    group = tuple(factor.spec or {"factor": USER} for factor in factors)
+    spec_dict = replace(spec, front_end=tuple(front_end.spec), group=group).as_dict()
+    linear = "templates" in arrays
+    spec_dict["form"] = "operators" if linear else "dense"
+    bank = Bank.of(_manifest(spec, spec_dict, front_end, factors), {**arrays, **_parameter_arrays(factors)})
+    if spec.pooling.kind == "cdf":
+        bank = Bank.of(bank.manifest, {**bank.arrays, "thresholds": _thresholds(bank, vectors)})
+    return materialise(bank, progress) if spec.form == "dense" else bank
+
+
+def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
+    """The dense form of a bank: every gt stored, for comparison and for what has no adjoint.
+
+    Its features are those of the operators form, but for counts whose projection lies within rounding of a threshold.
+    """
+    if bank.form == "dense":
+        return bank
+    step = max(1, CHUNK_BYTES // (4 * bank.n_group * bank.d))
+    chunks = (range(t, min(t + step, bank.m)) for t in range(0, bank.m, step))
+    each = (orbit for chunk in chunks for orbit in orbits(bank, chunk))
+    kept = {name: a for name, a in bank.arrays.items() if name == "thresholds" or name.endswith("_parameters")}
+    stored = _stored_orbits(each, bank.n_group, bank.m, bank.d, progress)
+    manifest = {**bank.manifest, "spec": {**bank.manifest["spec"], "form": "dense"}}
+    return Bank.of(manifest, {"orbits": stored, **kept})
+
+
+def template_vectors(bank: Bank) -> Floats:
+    """The templates, (m, d). Of a dense bank: the first of each orbit, the identity unless the spec left it out."""
+    blocks = bank.arrays["orbits"][:, 0] if bank.form == "dense" else bank.arrays["templates"]
+    return np.ascontiguousarray(blocks[:, : bank.d].transpose(0, 2, 1).reshape(-1, bank.d)[: bank.m])
+
+
+def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
+    """gt for the chosen templates and every g, renormalised, (len(chosen), G, d); the last factor fastest."""
+    if bank.form == "dense":
+        stored = bank.arrays["orbits"]
+        return np.stack([stored[t // LANES, :, : bank.d, t % LANES] for t in chosen])
+    stacks = [_stored_stack(bank, j) for j in range(len(bank.manifest["factors"]))]
+    moved = apply_group(stacks, template_vectors(bank)[list(chosen)])
+    scale = bank.arrays.get("scale")
+    if scale is not None:
+        moved *= np.stack([scale[t // LANES, :, t % LANES] for t in chosen])[:, :, None]
+    return moved
+
+
+# ------------------------------------------------------------------------------------------------- parts of a bank
+
+
+def _rng(spec: BankSpec, use: str) -> np.random.Generator:
+    """Its own stream for each use, so that |G| = 1 keeps the templates of the full group."""
+    return np.random.default_rng([spec.seed, ("templates", "group", "quantiles").index(use)])
+
+
+def _draw_templates(spec: BankSpec, d: int, vectors: Floats, given: ArrayLike | None) -> Floats:
+    t, rng = spec.templates, _rng(spec, "templates")
+    if t.source == "gaussian":
+        return gaussian_templates(t.m, d, t.epsilon, rng)
+    if t.source == "data":
+        return data_templates(vectors, t.m, rng)
+    if given is not None:
+        T = user_templates(given, t.m, d)
+    else:
+        T = fourier_templates(t.m, d, spec.pooling.sigma or math.nan, rng)
+    longest = float(np.linalg.norm(T, axis=1).max())
+    if spec.pooling.kind == "fourier" and longest > MAX_PROJECTION / 2:
+        raise ConfigError(
+            f"frequencies of norm {longest:.3g} are beyond what cos and sin are computed to ({MAX_PROJECTION / 2:g}); "
+            f"use a larger pooling.sigma, got {spec.pooling.sigma!r}"
+        )
+    return T
+
+
+def _stacks_of(spec: BankSpec, front_end: FrontEnd, operators: Sequence[OperatorStack]) -> list[OperatorStack]:
+    """The operator stack of every factor; those called "user" are taken from `operators`, in order."""
+    wanted = sum(factor["factor"] == USER for factor in spec.group)
+    if wanted != len(operators) or any(stack.d != front_end.d for stack in operators):
+        raise ConfigError(
+            f"bank {spec.name!r} has {wanted} group factors called 'user' and needs as many operator stacks of "
+            f"d = {front_end.d}, got {len(operators)} of d = {[stack.d for stack in operators]}"
+        )
+    given, rng = iter(operators), _rng(spec, "group")
+    return [
+        next(given) if factor["factor"] == USER else make_stack(factor, front_end.axes, rng) for factor in spec.group
+    ]
+
+
+def _stored_stack(bank: Bank, j: int) -> OperatorStack:
+    indptr, indices, data, parameters = (
+        bank.arrays[f"factor{j}_{part}"] for part in ("indptr", "indices", "data", "parameters")
+    )
+    return OperatorStack(indptr, indices, data, parameters, tuple(bank.manifest["factors"][j]["parameters"]))
+
+
+def _operator_arrays(
+    spec: BankSpec, stacks: Sequence[OperatorStack], T: Floats, progress: Progress | None
+) -> dict[str, NDArray[Any]]:
+    m, d = T.shape
+    templates = _blocks(m, padded(d, 4))
+    _put(templates[:, :d], T)
+    arrays: dict[str, NDArray[Any]] = {"templates": templates}
+    if spec.renormalise and stacks:
+        arrays["scale"] = _scale(stacks, T, progress)
+    for j, stack in enumerate(stacks):
+        arrays |= {f"factor{j}_{part}": getattr(stack, part) for part in ("indptr", "indices", "data")}
+    return arrays
+
+
+def _scale(stacks: Sequence[OperatorStack], T: Floats, progress: Progress | None) -> Floats:
+    """|t| / |gt| in blocks, (n_blocks, G, LANES); 0 where gt is 0."""
+    G, (m, d) = n_elements(stacks), T.shape
+    scale = np.zeros((m, G))
+    step = max(1, CHUNK_BYTES // (4 * G * d))
+    for first in range(0, m, step):
+        chunk = T[first : first + step]
+        norms = np.linalg.norm(apply_group(stacks, chunk).astype(np.float64), axis=2)
+        wanted = np.linalg.norm(chunk.astype(np.float64), axis=1)[:, None]
+        np.divide(wanted, norms, out=scale[first : first + step], where=norms > 0)
+        if progress:
+            progress(min(first + step, m), m)
+    blocks = _blocks(m, G)
+    _put(blocks, scale)
+    return blocks
+
+
+def _moved_recording(front_end: FrontEnd, moves: Sequence[WaveformMoves], signal: Signal) -> Floats:
+    """front_end(g signal) for every g, (G, d); the last factor moves first and changes fastest."""
+    rate_hz = signal.rate_hz
+    if rate_hz is None:
+        raise ConfigError(
+            f"{signal.name or 'signal'}: waveform factors move audio, got {signal.kind}; use other factors"
+        )
+    waveforms = [signal.unit_scale()]
+    for factor in reversed(moves):
+        waveforms = [factor.move(i, samples, rate_hz) for i in range(factor.n) for samples in waveforms]
+    return np.stack([front_end(Signal("audio", samples, rate_hz, signal.name)) for samples in waveforms])
+
+
+def _stored_orbits(each: Iterable[Floats], G: int, m: int, d: int, progress: Progress | None) -> Floats:
+    """Orbits (G, d), one a template, laid out for `project_orbits`: (n_blocks, G, d, LANES)."""
+    stored = np.zeros((padded(m, LANES) // LANES, G, padded(d, 4), LANES), np.float32)
+    for t, orbit in enumerate(each):
+        stored[t // LANES, :, :d, t % LANES] = orbit
+        if progress:
+            progress(t + 1, m)
+    return stored
+
+
+def _parameter_arrays(factors: Sequence[OperatorStack | WaveformMoves]) -> dict[str, NDArray[np.float64]]:
+    return {f"factor{j}_parameters": np.asarray(f.parameters, np.float64) for j, f in enumerate(factors)}
+
+
+def _manifest(
+    spec: BankSpec, spec_dict: dict[str, Any], front_end: FrontEnd, factors: Sequence[OperatorStack | WaveformMoves]
+) -> dict[str, Any]:
+    G, m, counts = n_elements(factors), spec.templates.m, spec.pooling.kind == "cdf"
+    if counts and G > MAX_GROUP:
+        raise ConfigError(
+            f"bank {spec.name!r} has |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
+        )
+    axes = front_end.axes
+    entries: list[dict[str, Any]] = []
+    for table, factor in zip(spec_dict["group"], factors, strict=True):
+        entry = {"factor": table["factor"], "n": factor.n, "parameters": list(factor.names)}
+        if isinstance(factor, OperatorStack):
+            entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
+        entries.append(entry)
+    return {
+        "spec": spec_dict,
+        "kind": front_end.kind,
+        "axes": {
+            "names": list(axes.names),
+            "shape": list(axes.shape),
+            "band_hz": [float(f) for f in axes.band_hz],
+            "rate_hz": float(axes.rate_hz),
+        },
+        "n_group": G,
+        "n_features": m * spec.pooling.n_thresholds if counts else 2 * m,
+        "dtype": "<u2" if counts else "<f4",
+        "factors": entries,
+    }
+
+
+def _thresholds(bank: Bank, vectors: Floats) -> Floats:
+    """The thresholds of each template in blocks, (n_blocks, n_thresholds, LANES), rising."""
+    pooling, n = bank.spec.pooling, bank.spec.pooling.n_bins or 0
+    if pooling.thresholds == "quantile":
+        return _quantiles(bank, vectors, n)
+    if pooling.thresholds == "paper":
+        tau = (1 + bank.spec.templates.epsilon) * np.arange(-n, n + 1) / n
+    else:
+        reach = (pooling.reach or math.nan) / math.sqrt(bank.d)
+        tau = np.linspace(-reach, reach, n) if n > 1 else np.zeros(1)
+    blocks = _blocks(bank.m, len(tau))
+    _put(blocks, np.broadcast_to(tau, (bank.m, len(tau))))
+    return blocks
+
+
+def _quantiles(bank: Bank, vectors: Floats, n: int) -> Floats:
+    """Quantiles k / (n + 1), k = 1..n, of the projections of signals moved by every group element."""
+    seen = vectors[vectors.any(axis=1)]
+    if len(seen) == 0:
+        raise ConfigError(
+            f"bank {bank.name!r}: quantile thresholds need at least one signal that is not blank, got none"
+        )
+    most = max(1, QUANTILE_ROWS // bank.n_group)
+    if len(seen) > most:
+        seen = seen[_rng(bank.spec, "quantiles").choice(len(seen), most, replace=False)]
+    step, G = items_at_once(bank), bank.n_group
+    P = np.empty((len(seen) * G, padded(bank.m, LANES) // LANES, LANES), np.float32)
+    for first in range(0, len(seen), step):
+        some = seen[first : first + step]
+        for block, projected in projections(bank, some):
+            P[first * G : (first + len(some)) * G, block] = projected.reshape(-1, LANES)
+    levels = np.arange(1, n + 1) / (n + 1)
+    blocks = _blocks(bank.m, n)
+    for block in range(len(blocks)):
+        blocks[block] = np.quantile(P[:, block], levels, axis=0)
+    return blocks
+
+
+def _blocks(m: int, rows: int) -> Floats:
+    return np.zeros((padded(m, LANES) // LANES, rows, LANES), np.float32)
+
+
+def _put(blocks: Floats, values: NDArray[Any]) -> None:
+    """Lay (m, rows) values, one row a template, into blocks (n_blocks, rows, LANES)."""
+    for block in range(len(blocks)):
+        part = values[block * LANES : (block + 1) * LANES]
+        blocks[block, :, : len(part)] = part.T

@@ -1,0 +1,244 @@
+"""The bank spec: what a bank is built from, as a checked value.
+
+    name = "digits-image"
+    seed = 0
+    renormalise = true                       # every gt gets the norm of t
+    form = "operators"                       # or "dense": every gt is stored
+
+    [[front_end]]                            # signal -> vector, stage by stage
+    stage = "pixels"
+    [window]                                 # what a template sees at once
+    kind = "whole"
+    [templates]
+    source = "gaussian"                      # "data", "user", "fourier"
+    m = 256
+    [[group]]                                # g = f1 f2 ..., one table a factor
+    factor = "rotation"
+    [pooling]
+    kind = "cdf"                             # or "fourier", with sigma
+    thresholds = "sigma"                     # "paper", "quantile"
+    n_bins = 25
+    cells = "whole"
+    [layer2]
+    kind = "none"
+
+The shape is held to schemas/bank-spec.schema.json; what a schema cannot say is checked here. Stages and factors are
+checked by those who own them, `frontends` and `groups`, when the bank is built.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+
+from streamfeat.errors import ConfigError
+from streamfeat.groups import acts_on_waveforms
+
+# A later kind of window, cell or second layer is one more word here.
+WINDOWS = ("whole",)
+CELLS = ("whole",)
+LAYERS2 = ("none",)
+
+SIGMA_REACH = 3.0
+"""`sigma` thresholds span this many standard deviations, 1/sqrt(d), on both sides, unless the spec says."""
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: sorted keys, no spaces, shortest floats, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@cache
+def schema_check(name: str) -> Callable[[Any], Any]:
+    """The compiled JSON Schema of that name in `schemas/`."""
+    text = resources.files("streamfeat.schemas").joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
+    check: Callable[[Any], Any] = fastjsonschema.compile(json.loads(text))
+    return check
+
+
+def hold_to_schema(name: str, what: str, value: Any) -> None:
+    """Raise `ConfigError` with the key, what came and what is allowed, unless `value` fits the schema."""
+    try:
+        schema_check(name)(value)
+    except fastjsonschema.JsonSchemaValueException as error:
+        path = ".".join(error.path[1:])
+        rule = error.message.removeprefix(error.name or "").strip()
+        came = "" if error.rule in ("required", "additionalProperties") else f", got {error.value!r}"
+        raise ConfigError(f"{what}: {path + ' ' if path else ''}{rule}{came}") from None
+
+
+def _known(key: str, kind: str, known: tuple[str, ...]) -> None:
+    if kind not in known:
+        raise ConfigError(f"bank spec: {key} must be one of {', '.join(map(repr, known))}, got {kind!r}")
+
+
+@dataclass(frozen=True)
+class TemplateSpec:
+    """Where the m templates come from; ||t||^2 < 1 + epsilon."""
+
+    source: str
+    m: int
+    epsilon: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+
+
+@dataclass(frozen=True)
+class PoolingSpec:
+    """What is kept of a template's projections over the group."""
+
+    kind: str
+    thresholds: str | None = None
+    n_bins: int | None = None
+    reach: float | None = None
+    sigma: float | None = None
+    cells: str = "whole"
+
+    def __post_init__(self) -> None:
+        if self.thresholds == "sigma":
+            object.__setattr__(self, "reach", float(self.reach if self.reach is not None else SIGMA_REACH))
+        if self.sigma is not None:
+            object.__setattr__(self, "sigma", float(self.sigma))
+
+    @property
+    def n_thresholds(self) -> int:
+        """CDF: columns a template."""
+        n = self.n_bins or 0
+        return 2 * n + 1 if self.thresholds == "paper" else n
+
+    def check(self, source: str) -> None:
+        """Raise `ConfigError` where the keys do not fit the kind, or the kind does not fit the templates."""
+        needed = {"cdf": ("thresholds", "n_bins"), "fourier": ("sigma",)}[self.kind]
+        allowed = (*needed, "reach") if self.thresholds == "sigma" else needed
+        for key in needed:
+            if getattr(self, key) is None:
+                raise ConfigError(f"bank spec: pooling.kind = {self.kind!r} needs pooling.{key}; add it")
+        for key in ("thresholds", "n_bins", "reach", "sigma"):
+            if key not in allowed and getattr(self, key) is not None:
+                raise ConfigError(
+                    f"bank spec: pooling.{key} = {getattr(self, key)!r} means nothing here; pooling.kind = "
+                    f"{self.kind!r}, thresholds = {self.thresholds!r} takes {', '.join(allowed)}"
+                )
+        sources = {"cdf": ("gaussian", "data", "user"), "fourier": ("fourier", "user")}[self.kind]
+        if source not in sources:
+            raise ConfigError(
+                f"bank spec: templates.source with pooling.kind = {self.kind!r} must be one of "
+                f"{', '.join(map(repr, sources))}, got {source!r}"
+            )
+        _known("pooling.cells", self.cells, CELLS)
+
+
+@dataclass(frozen=True)
+class BankSpec:
+    """What a bank is built from. Make one with `from_dict`, `from_toml` or `preset`: they check it.
+
+    Raises
+    ------
+    ConfigError
+        Naming the key, what came and what is allowed.
+    """
+
+    name: str
+    front_end: tuple[Mapping[str, Any], ...]
+    templates: TemplateSpec
+    pooling: PoolingSpec
+    group: tuple[Mapping[str, Any], ...] = ()
+    seed: int = 0
+    renormalise: bool = True
+    form: str = "operators"
+    window: str = "whole"
+    layer2: str = "none"
+
+    def __post_init__(self) -> None:
+        hold_to_schema("bank-spec", "bank spec", self.as_dict())
+        self.pooling.check(self.templates.source)
+        _known("window.kind", self.window, WINDOWS)
+        _known("layer2.kind", self.layer2, LAYERS2)
+        if acts_on_waveforms(self.group) and (self.form, self.templates.source) != ("dense", "data"):
+            raise ConfigError(
+                "bank spec: waveform factors have no adjoint and move recordings; they need form = 'dense' and "
+                f"templates.source = 'data', got {self.form!r} and {self.templates.source!r}"
+            )
+
+    @classmethod
+    def from_dict(cls, spec: Mapping[str, Any]) -> BankSpec:
+        """The spec of a nested mapping, as TOML or JSON gives it."""
+        value = json.loads(_as_json(spec))
+        hold_to_schema("bank-spec", "bank spec", value)
+        for key in ("window", "layer2"):
+            # The fields are words for as long as each has one kind without parameters.
+            table = value.pop(key, None)
+            if table is not None:
+                extra = sorted(set(table) - {"kind"})
+                value[key] = table["kind"]
+                if extra:
+                    _known(f"{key}.kind", table["kind"], {"window": WINDOWS, "layer2": LAYERS2}[key])
+                    raise ConfigError(f"bank spec: {key}.kind = {table['kind']!r} takes no parameters, got {extra}")
+        value["templates"] = TemplateSpec(**value["templates"])
+        value["pooling"] = PoolingSpec(**value["pooling"])
+        for key in ("front_end", "group"):
+            value[key] = tuple(value.get(key, ()))
+        return cls(**value)
+
+    @classmethod
+    def from_toml(cls, source: Path | str) -> BankSpec:
+        """The spec of a TOML file (a `Path`) or of TOML text (a `str`)."""
+        where = str(source) if isinstance(source, Path) else "bank spec"
+        try:
+            text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+            value = tomllib.loads(text)
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{where}: not a readable TOML file: {error}") from error
+        return cls.from_dict(value)
+
+    @classmethod
+    def preset(cls, name: str) -> BankSpec:
+        """A spec that comes with streamfeat; `presets()` lists the names."""
+        if name not in presets():
+            raise ConfigError(f"no preset is called {name!r}; there are {', '.join(presets())}")
+        return cls.from_toml(_preset_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The nested dict that `from_dict` takes, defaults written out."""
+        pooling = {k: v for k, v in vars(self.pooling).items() if v is not None}
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "front_end": [dict(stage) for stage in self.front_end],
+            "window": {"kind": self.window},
+            "templates": dict(vars(self.templates)),
+            "group": [dict(factor) for factor in self.group],
+            "renormalise": self.renormalise,
+            "pooling": pooling,
+            "layer2": {"kind": self.layer2},
+            "form": self.form,
+        }
+
+    def plain(self) -> BankSpec:
+        """The same spec without invariance: the group is the identity alone. For comparison runs."""
+        return replace(self, name=f"{self.name}-plain"[:64], group=(), form="operators")
+
+
+def presets() -> tuple[str, ...]:
+    """The names of the specs that come with streamfeat."""
+    return tuple(sorted(f.name.removesuffix(".toml") for f in _preset_folder().iterdir() if f.name.endswith(".toml")))
+
+
+def _preset_folder() -> Any:
+    return resources.files("streamfeat").joinpath("presets")
+
+
+def _as_json(spec: Mapping[str, Any]) -> str:
+    try:
+        return canonical_json(spec)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"bank spec: only texts, numbers, lists and tables can be stored: {error}") from error

@@ -1,0 +1,272 @@
+"""A bank and its directory: templates x group, saved under a content hash, opened memory-mapped.
+
+    <root>/<name>-<first 12 of the hash>/
+        manifest.json        held to schemas/bank.schema.json
+        templates.npy ...    one file an array
+
+The hash is the SHA-256 of the canonical manifest, and the manifest holds the SHA-256 of each array's numbers. So the
+hash names the content: what was built, not when, where or by which version of streamfeat.
+
+Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d is rounded up to a multiple of four:
+
+    form operators   templates (n_blocks, d, LANES), scale (n_blocks, G, LANES) where gt is renormalised,
+                     factor<j>_indptr (n, d + 1), _indices (nnz,), _data (nnz,): the adjoints of factor j
+    form dense       orbits (n_blocks, G, d, LANES): every gt
+    both             thresholds (n_blocks, n_thresholds, LANES) where the pooling is a CDF,
+                     factor<j>_parameters (n, p): what moved, for people
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema
+from streamfeat.errors import ConfigError, NotFound
+from streamfeat.groups.axes import Axes
+
+FORMAT = "streamfeat-bank-1"
+MANIFEST = "manifest.json"
+REBUILD = "copy it again from where it is whole, or build it again with `streamfeat bank build`"
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """Templates, what moves them and thresholds: all that a feature depends on, besides the signal.
+
+    Attributes
+    ----------
+    manifest : dict
+        What the hash is taken of; see schemas/bank.schema.json.
+    arrays : mapping of str to ndarray
+        Read-only; mapped from their files when the bank was opened.
+    path : Path or None
+        Its directory, None before it is saved.
+    """
+
+    manifest: Mapping[str, Any]
+    arrays: Mapping[str, Array] = field(repr=False)
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Bank:
+        """A new bank: the arrays made read-only and entered in the manifest."""
+        entries = {}
+        for name, array in arrays.items():
+            array.flags.writeable = False
+            entries[name] = {
+                "file": f"{name}.npy",
+                "sha256": _array_sha256(array),
+                "dtype": array.dtype.str,
+                "shape": list(array.shape),
+            }
+        full = {**manifest, "format": FORMAT, "arrays": entries}
+        hold_to_schema("bank", "bank manifest", full)
+        return cls(full, dict(arrays))
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical manifest, in hex."""
+        return hashlib.sha256(canonical_json(self.manifest).encode()).hexdigest()
+
+    @cached_property
+    def spec(self) -> BankSpec:
+        """What the bank was built from."""
+        return BankSpec.from_dict(self.manifest["spec"])
+
+    @cached_property
+    def axes(self) -> Axes:
+        """What the numbers of a template are."""
+        a = self.manifest["axes"]
+        return Axes(tuple(a["names"]), tuple(a["shape"]), tuple(a["band_hz"]), a["rate_hz"])
+
+    @property
+    def name(self) -> str:
+        """The spec's name."""
+        return str(self.manifest["spec"]["name"])
+
+    @property
+    def form(self) -> str:
+        """ "operators" or "dense"."""
+        return str(self.manifest["spec"]["form"])
+
+    @property
+    def d(self) -> int:
+        """Numbers a template."""
+        return self.axes.d
+
+    @property
+    def m(self) -> int:
+        """Templates."""
+        return int(self.manifest["spec"]["templates"]["m"])
+
+    @property
+    def n_group(self) -> int:
+        """|G|."""
+        return int(self.manifest["n_group"])
+
+    @property
+    def n_features(self) -> int:
+        """Numbers a feature."""
+        return int(self.manifest["n_features"])
+
+    @property
+    def dtype(self) -> str:
+        """Of the features: "<u2" (CDF counts) or "<f4" (Fourier)."""
+        return str(self.manifest["dtype"])
+
+    @property
+    def folder(self) -> str:
+        """The name of its directory."""
+        return f"{self.name}-{self.hash[:12]}"
+
+    def save(self, root: Path) -> Path:
+        """Write the bank below `root` and give its directory. A bank that is there already stays as it is.
+
+        Nobody sees half a bank: a directory beside it is filled, forced to the disk, then renamed.
+        """
+        final = root / self.folder
+        if final.exists():
+            return final
+        root.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{self.folder}.", dir=root))
+        try:
+            for name, array in self.arrays.items():
+                with (partial / f"{name}.npy").open("wb") as file:
+                    np.save(file, array)
+                    _force(file.fileno())
+            with (partial / MANIFEST).open("w", encoding="utf-8") as file:
+                json.dump(self.manifest, file, indent=1, sort_keys=True)
+                file.write("\n")
+                file.flush()
+                _force(file.fileno())
+            partial.chmod(0o755)
+            _force_folder(partial)
+            try:
+                partial.rename(final)
+            except OSError:
+                # Another process saved the same content first.
+                if not (final / MANIFEST).is_file():
+                    raise
+            _force_folder(root)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return final
+
+
+def open_bank(path: Path, verify: bool = True) -> Bank:
+    """Open a bank's directory, arrays mapped read-only.
+
+    Parameters
+    ----------
+    path : Path
+    verify : bool
+        Also read every array and compare its hash (about 1 s a GB).
+
+    Raises
+    ------
+    ConfigError
+        A file is missing, cut, changed or renamed; the message names it and the way out.
+    """
+    path = Path(path)
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no bank at {path}: it has no {MANIFEST}; `streamfeat bank list` shows those there are"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"bank {path}: {MANIFEST} cannot be read ({error}); {REBUILD}") from error
+    if isinstance(manifest, dict) and manifest.get("format") != FORMAT:
+        raise ConfigError(
+            f"bank {path} has the format {manifest.get('format')!r}, this version reads {FORMAT!r}; build it again"
+        )
+    hold_to_schema("bank", f"bank {path}: {MANIFEST}", manifest)
+    arrays = {name: _open_array(path, entry) for name, entry in manifest["arrays"].items()}
+    bank = Bank(manifest, arrays, path)
+    if path.resolve().name != bank.folder:
+        raise ConfigError(
+            f"bank {path}: the content of {MANIFEST} belongs to a directory called {bank.folder}; it was edited or "
+            f"the directory was renamed: give it that name back, or {REBUILD}"
+        )
+    if verify:
+        for name, entry in manifest["arrays"].items():
+            if _array_sha256(arrays[name]) != entry["sha256"]:
+                raise ConfigError(f"bank {path}: {entry['file']} is not what was saved (its hash differs); {REBUILD}")
+    return bank
+
+
+def list_banks(root: Path) -> list[Path]:
+    """The directories below `root` that hold a bank, by name."""
+    return sorted(manifest.parent for manifest in root.glob(f"[!.]*/{MANIFEST}")) if root.is_dir() else []
+
+
+def find_bank(root: Path, name_or_hash: str) -> Path:
+    """The directory of a bank: by name (the one saved last, if several), directory name or start of the hash.
+
+    Raises
+    ------
+    NotFound
+        Listing what there is.
+    ConfigError
+        The start of a hash fits several banks.
+    """
+    folders = list_banks(root)
+    named = [f for f in folders if name_or_hash in (f.name, f.name[:-13])]
+    if named:
+        return max(named, key=lambda f: (f / MANIFEST).stat().st_mtime_ns)
+    if len(name_or_hash) >= 6:
+        hashed = [f for f in folders if f.name[-12:] == name_or_hash[:12] or f.name[-12:].startswith(name_or_hash)]
+        if len(hashed) > 1:
+            raise ConfigError(f"{name_or_hash!r} fits {', '.join(f.name for f in hashed)}; give more of the hash")
+        if hashed:
+            return hashed[0]
+    there = ", ".join(f.name for f in folders) or "none"
+    raise NotFound(f"no bank {name_or_hash!r} in {root}; there are: {there}; `streamfeat bank build` makes one")
+
+
+def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:
+    file = path / entry["file"]
+    try:
+        mapped = np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ConfigError(f"bank {path}: {entry['file']} is missing; {REBUILD}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"bank {path}: {entry['file']} is cut or is no array ({error}); {REBUILD}") from error
+    if (mapped.dtype.str, list(mapped.shape)) != (entry["dtype"], entry["shape"]) or not mapped.flags.c_contiguous:
+        raise ConfigError(
+            f"bank {path}: {entry['file']} should hold {entry['dtype']} {tuple(entry['shape'])}, "
+            f"it holds {mapped.dtype.str} {mapped.shape}; {REBUILD}"
+        )
+    # A plain array over the same map: numba and slicing are quicker than with the subclass.
+    plain: Array = mapped.view(np.ndarray)
+    return plain
+
+
+def _array_sha256(array: Array) -> str:
+    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
+
+
+def _force(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _force_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -173,9 +173,10 @@ def n_elements(factors: Sequence[OperatorStack | WaveformMoves]) -> int:
 
 def element_parameters(factors: Sequence[OperatorStack | WaveformMoves]) -> NDArray[np.float64]:
     """Parameters of every element of the product, (|G|, sum of p), the last factor changing fastest."""
+    if not factors:
+        return np.zeros((1, 0))
     index = np.indices([factor.n for factor in factors]).reshape(len(factors), -1)
-    columns = [factor.parameters[i] for factor, i in zip(factors, index, strict=True)]
-    return np.hstack(columns) if columns else np.zeros((1, 0))
+    return np.hstack([factor.parameters[i] for factor, i in zip(factors, index, strict=True)])
 
 
 def _elements(
@@ -183,15 +184,14 @@ def _elements(
 ) -> tuple[F, NDArray[np.float64], dict[str, Any]]:
     """A factor spec taken apart: the factor with its options, the parameters of its elements, the canonical spec."""
     where = f"factor {spec['factor']!r}"
-    law_cls = pick(LAWS, spec.get("law"), f"law of {where}")
     identity = spec.get("identity", True)
     if not isinstance(identity, bool):
         raise ConfigError(f"{where}: identity must be true or false, got {identity!r}")
     options = [f.name for f in fields(cls)]
-    law_names = ["law", *(f.name for f in fields(law_cls))]
-    refuse_unknown(spec, ["factor", *options, *law_names, "identity"], f"{where} with law {spec['law']!r}")
     factor = read_table(cls, {name: spec[name] for name in options if name in spec}, where)
     try:
+        law_names = ["law", *(f.name for f in fields(pick(LAWS, spec.get("law"), "law")))]
+        refuse_unknown(spec, ["factor", *options, *law_names, "identity"], f"law {spec['law']!r} on it")
         law = make_law({name: spec[name] for name in law_names if name in spec})
         parameters = law.draw(factor.identity, rng)
     except ConfigError as error:

@@ -354,7 +354,7 @@ class Runtime:
         self._send_waiting()
 
     def _post(self, message: Message) -> None:
-        """Put a message that must not be lost into the outbox; a result that breaks the wire's rules becomes an error."""
+        """Queue what must not be lost; a result that breaks the rules of the wire becomes an error."""
         try:
             self._outbox.extend(encode_parts(message))
         except StreamfeatError as error:

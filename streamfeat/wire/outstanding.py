@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ class Entry:
     n_bytes: int
     submitted_at: float
     deadline: float
-    token: Hashable
+    ticket: Any
     n_refusals: int = 0
 
 
@@ -66,7 +66,7 @@ class Entry:
 class Outcome:
     """How an item ended: `reply` when it was computed, else `error`."""
 
-    token: Hashable
+    ticket: Any
     reply: Item | None
     error: StreamfeatError | None
     latency_s: float
@@ -111,8 +111,8 @@ class Outstanding:
         self._credit = {**DEFAULT_CREDIT, **terms.get("credit", {})}
         self._limits = {**DEFAULT_LIMITS, **terms.get("limits", {})}
 
-    def submit(self, errand: Errand, item: Item, *, now: float, timeout_s: float, token: Hashable) -> int:
-        """Add an item; its id. `token` comes back in its outcome.
+    def submit(self, errand: Errand, item: Item, *, now: float, timeout_s: float, ticket: Any) -> int:
+        """Add an item; its id. `ticket` comes back in its outcome.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Outstanding:
             n_bytes=n_bytes,
             submitted_at=now,
             deadline=now + timeout_s,
-            token=token,
+            ticket=ticket,
         )
         self._next_id += 1
         self._open[entry.id] = entry
@@ -269,7 +269,7 @@ class Outstanding:
             self._given_up.add(entry.id)
         self._mark_unsent(entry)
         del self._open[entry.id]
-        return Outcome(entry.token, reply, error, now - entry.submitted_at)
+        return Outcome(entry.ticket, reply, error, now - entry.submitted_at)
 
 
 def _request(batch: list[Entry], now: float) -> Message:

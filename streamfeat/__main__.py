@@ -1,0 +1,5 @@
+"""`python -m streamfeat` is the command `streamfeat`."""
+
+from streamfeat.cli import main
+
+main()

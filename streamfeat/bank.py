@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,41 +74,29 @@ def build_bank(
     InvalidArgument
         A signal is of the wrong kind; the message has its name.
     """
+    _check_given(spec, signals, templates)
     front_end = make_front_end(spec.front_end)
-    needs_signals = spec.templates.source == "data" or spec.pooling.thresholds == "quantile"
-    if needs_signals and signals is None:
-        raise ConfigError(
-            f"bank {spec.name!r} takes its templates or thresholds from signals; give some (templates.source = "
-            f"{spec.templates.source!r}, pooling.thresholds = {spec.pooling.thresholds!r})"
-        )
-    if (templates is None) != (spec.templates.source != USER):
-        raise ConfigError(
-            f"bank {spec.name!r}: an array of templates goes with templates.source = 'user' and only with it, "
-            f"got source = {spec.templates.source!r} {'without' if templates is None else 'with'} an array"
-        )
-    recordings = list(signals or ()) if needs_signals else []
+    recordings = list(signals or ()) if spec.needs_signals else []
     vectors = np.empty((len(recordings), front_end.d), np.float32)
     for i, signal in enumerate(recordings):
         vectors[i] = front_end(signal)
 
-    factors: Sequence[OperatorStack | WaveformMoves]
+    arrays: dict[str, NDArray[Any]]
     if acts_on_waveforms(spec.group):
-        factors = moves = make_waveform_group(spec.group, _rng(spec, "group"))
+        moves = make_waveform_group(spec.group, _rng(spec, "group"))
+        manifest = _manifest(spec, front_end, moves, "dense")
         chosen = choose_rows(vectors, spec.templates.m, _rng(spec, "templates"))
-        recorded = (_moved_recording(front_end, moves, recordings[i]) for i in chosen)
-        arrays = {"orbits": _stored_orbits(recorded, n_elements(moves), spec.templates.m, front_end.d, progress)}
+        each = (_moved_recording(front_end, moves, recordings[i]) for i in chosen)
+        arrays = {"orbits": _stored_orbits(each, manifest["n_group"], spec.templates.m, front_end.d, progress)}
+        arrays |= _parameter_arrays(moves)
     else:
-        factors = stacks = _stacks_of(spec, front_end, operators)
+        stacks = _stacks_of(spec, front_end, operators)
+        manifest = _manifest(spec, front_end, stacks, "operators")
         T = _draw_templates(spec, front_end.d, vectors, templates)
-        arrays = _operator_arrays(spec, stacks, T, progress)
-    # From here on the spec is the canonical one: defaults of stages and factors written out.
-    group = tuple(factor.spec or {"factor": USER} for factor in factors)
-    spec_dict = replace(spec, front_end=tuple(front_end.spec), group=group).as_dict()
-    linear = "templates" in arrays
-    spec_dict["form"] = "operators" if linear else "dense"
-    bank = Bank.of(_manifest(spec, spec_dict, front_end, factors), {**arrays, **_parameter_arrays(factors)})
+        arrays = _operator_arrays(spec, stacks, T, progress) | _parameter_arrays(stacks)
+    bank = Bank.of(manifest, arrays)
     if spec.pooling.kind == "cdf":
-        bank = Bank.of(bank.manifest, {**bank.arrays, "thresholds": _thresholds(bank, vectors)})
+        bank = Bank.of(manifest, {**arrays, "thresholds": _thresholds(bank, vectors)})
     return materialise(bank, progress) if spec.form == "dense" else bank
 
 
@@ -148,6 +136,19 @@ def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
 
 
 # ------------------------------------------------------------------------------------------------- parts of a bank
+
+
+def _check_given(spec: BankSpec, signals: Iterable[Signal] | None, templates: ArrayLike | None) -> None:
+    if spec.needs_signals and signals is None:
+        raise ConfigError(
+            f"bank {spec.name!r} takes its templates or thresholds from signals; give some (templates.source = "
+            f"{spec.templates.source!r}, pooling.thresholds = {spec.pooling.thresholds!r})"
+        )
+    if (templates is None) != (spec.templates.source != USER):
+        raise ConfigError(
+            f"bank {spec.name!r}: an array of templates goes with templates.source = 'user' and only with it, "
+            f"got source = {spec.templates.source!r} {'without' if templates is None else 'with'} an array"
+        )
 
 
 def _rng(spec: BankSpec, use: str) -> np.random.Generator:
@@ -254,22 +255,25 @@ def _parameter_arrays(factors: Sequence[OperatorStack | WaveformMoves]) -> dict[
 
 
 def _manifest(
-    spec: BankSpec, spec_dict: dict[str, Any], front_end: FrontEnd, factors: Sequence[OperatorStack | WaveformMoves]
+    spec: BankSpec, front_end: FrontEnd, factors: Sequence[OperatorStack | WaveformMoves], form: str
 ) -> dict[str, Any]:
+    """All but the arrays. The spec in it is canonical: defaults of stages and factors written out."""
     G, m, counts = n_elements(factors), spec.templates.m, spec.pooling.kind == "cdf"
     if counts and G > MAX_GROUP:
         raise ConfigError(
             f"bank {spec.name!r} has |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
         )
-    axes = front_end.axes
+    tables: list[Mapping[str, Any]] = []
     entries: list[dict[str, Any]] = []
-    for table, factor in zip(spec_dict["group"], factors, strict=True):
-        entry = {"factor": table["factor"], "n": factor.n, "parameters": list(factor.names)}
+    for given, factor in zip(spec.group, factors, strict=True):
+        tables.append({"factor": USER} if given["factor"] == USER else factor.spec)
+        entry = {"factor": given["factor"], "n": factor.n, "parameters": list(factor.names)}
         if isinstance(factor, OperatorStack):
             entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
         entries.append(entry)
+    axes = front_end.axes
     return {
-        "spec": spec_dict,
+        "spec": {**replace(spec, front_end=tuple(front_end.spec), group=tuple(tables)).as_dict(), "form": form},
         "kind": front_end.kind,
         "axes": {
             "names": list(axes.names),

@@ -169,6 +169,11 @@ class BankSpec:
                 f"templates.source = 'data', got {self.form!r} and {self.templates.source!r}"
             )
 
+    @property
+    def needs_signals(self) -> bool:
+        """Whether building takes signals, for templates or thresholds."""
+        return self.templates.source == "data" or self.pooling.thresholds == "quantile"
+
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> BankSpec:
         """The spec of a nested mapping, as TOML or JSON gives it."""

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,12 +147,11 @@ class Bank:
             for name, array in self.arrays.items():
                 with (partial / f"{name}.npy").open("wb") as file:
                     np.save(file, array)
-                    _force(file.fileno())
+                    _force(file)
             with (partial / MANIFEST).open("w", encoding="utf-8") as file:
                 json.dump(self.manifest, file, indent=1, sort_keys=True)
                 file.write("\n")
-                file.flush()
-                _force(file.fileno())
+                _force(file)
             partial.chmod(0o755)
             _force_folder(partial)
             try:
@@ -260,8 +259,9 @@ def _array_sha256(array: Array) -> str:
     return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def _force(descriptor: int) -> None:
-    os.fsync(descriptor)
+def _force(file: IO[Any]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _force_folder(folder: Path) -> None:

@@ -144,8 +144,9 @@ class FeatureMap:
             )
         if self.bank.dtype == "<f4":
             return features.astype(np.float32)
-        weight = math.sqrt(self._bin_width() / self.bank.m) / self.bank.n_group
-        return features.astype(np.float32) * np.float32(weight)
+        phi = features.astype(np.float32)
+        phi *= np.float32(math.sqrt(self._bin_width() / self.bank.m) / self.bank.n_group)
+        return phi
 
     def _bin_width(self) -> float:
         pooling, n = self.bank.spec.pooling, self.bank.spec.pooling.n_bins or 1

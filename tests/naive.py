@@ -82,3 +82,102 @@ def tempo(t: NDArray[Any], rate: float) -> NDArray[np.float64]:
 def time_shift(t: NDArray[Any], frames: float, border: str = "zero") -> NDArray[np.float64]:
     """t (band, frame) moved later."""
     return move_plane(t, lambda r, c: (float(r), c - frames), border)
+
+
+# kernels: one number at a time, in float64 where the kernel keeps float32
+
+
+def project(X: NDArray[Any], block: NDArray[Any]) -> NDArray[np.float64]:
+    """<row, template> for rows (R, d) and a block (d, lanes)."""
+    out = np.zeros((len(X), block.shape[1]))
+    for r, row in enumerate(X):
+        for t in range(block.shape[1]):
+            out[r, t] = sum(float(a) * float(b) for a, b in zip(row, block[:, t], strict=True))
+    return out
+
+
+def count_below(P: NDArray[np.float32], thresholds: NDArray[np.float32]) -> NDArray[np.int64]:
+    """#{g : P[g, t] <= thresholds[k, t]}, (lanes, n_thresholds)."""
+    out = np.zeros((P.shape[1], len(thresholds)), np.int64)
+    for t in range(P.shape[1]):
+        for k, tau in enumerate(thresholds[:, t]):
+            for p in P[:, t]:
+                out[t, k] += bool(p <= tau)
+    return out
+
+
+def mean_cos_sin(P: NDArray[np.float32], weight: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """weight * mean over g of cos and of sin."""
+    wide = P.astype(np.float64)
+    return weight * np.cos(wide).sum(axis=0) / len(P), weight * np.sin(wide).sum(axis=0) / len(P)
+
+
+def apply_operators(
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], data: NDArray[np.float32], X: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Row r n + i is operator i, as a full matrix, times row r."""
+    n, d = len(indptr), indptr.shape[1] - 1
+    rows = []
+    for x in X:
+        for i in range(n):
+            R = np.zeros((d, d))
+            for k in range(d):
+                for j in range(indptr[i, k], indptr[i, k + 1]):
+                    R[k, indices[j]] += data[j]
+            rows.append(R @ x[:d].astype(np.float64))
+    return np.array(rows)
+
+
+def cdf_feature(orbits: NDArray[Any], thresholds: NDArray[np.float32], x: NDArray[Any]) -> NDArray[np.int64]:
+    """Counts of one item from every gt (m, G, d) and thresholds (m, K): the definition, in float64."""
+    P = np.asarray(orbits, np.float64) @ np.asarray(x, np.float64)
+    return np.asarray((P[:, :, None] <= thresholds[:, None, :]).sum(axis=1), np.int64)
+
+
+# learn: ridge by least squares on stretched rows, and by fitting again without the rows held out
+
+
+def ridge(
+    X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """W (D, C) and b (C,) that minimise |Y - XW - b|^2 + penalty |W|^2: an SVD of the rows with sqrt(penalty) I below."""
+    n, d = X.shape
+    ones = np.ones((n, 1)) if intercept else np.zeros((n, 1))
+    rows = np.vstack([np.hstack([X, ones]), np.sqrt(penalty) * np.eye(d, d + 1)])
+    targets = np.vstack([Y, np.zeros((d, Y.shape[1]))])
+    solution = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    return solution[:d], solution[d]
+
+
+def held_out_scores(
+    X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool, groups: Sequence[int]
+) -> NDArray[np.float64]:
+    """Each row answered by a fit on the other groups' rows, penalty held fixed."""
+    scores = np.zeros(Y.shape)
+    for group in sorted(set(groups)):
+        out = np.array([g == group for g in groups])
+        W, b = ridge(X[~out], Y[~out], penalty, intercept)
+        scores[out] = X[out] @ W + b
+    return scores
+
+
+def nested_leave_one_group_out(
+    X: NDArray[Any], codes: NDArray[np.intp], groups: Sequence[int], penalties: Sequence[float], intercept: bool
+) -> tuple[dict[int, float], NDArray[np.intp]]:
+    """For each group: the penalty that answers the other groups best (ties: less squared error), then its answers."""
+    Y = np.full((len(X), int(codes.max()) + 1), -1.0)
+    Y[np.arange(len(X)), codes] = 1.0
+    chosen: dict[int, float] = {}
+    answers = np.zeros(len(X), dtype=np.intp)
+    for group in sorted(set(groups)):
+        out = np.array([g == group for g in groups])
+        others = [g for g in groups if g != group]
+        worth = {}
+        for penalty in penalties:
+            scores = held_out_scores(X[~out], Y[~out], penalty, intercept, others)
+            hits = np.mean(scores.argmax(axis=1) == codes[~out])
+            worth[penalty] = (hits, -float(np.mean((Y[~out] - scores) ** 2)))
+        chosen[group] = max(worth, key=lambda penalty: worth[penalty])
+        W, b = ridge(X[~out], Y[~out], chosen[group], intercept)
+        answers[out] = (X[out] @ W + b).argmax(axis=1)
+    return chosen, answers

@@ -1,0 +1,169 @@
+"""Kernels against their slow twins, and the promises that features are built on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import float32, types
+from numpy.typing import NDArray
+
+from streamfeat.kernels import LANES, ROWS, kernel, padded
+from streamfeat.kernels.cdf import count_below
+from streamfeat.kernels.fourier import MAX_PROJECTION, mean_cos_sin
+from streamfeat.kernels.project import project, project_orbits, rescale
+from streamfeat.kernels.warp import apply_operators
+from tests import naive
+
+Floats = NDArray[np.float32]
+
+
+def normal(seed: int, *shape: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def projected(X: Floats, block: Floats) -> Floats:
+    out = np.full((len(X), LANES), np.nan, np.float32)
+    project(X, block, out)
+    return out
+
+
+@pytest.mark.parametrize(("rows", "d"), [(4, 4), (8, 12), (12, 100)])
+def test_project_is_the_matrix_product(rows: int, d: int) -> None:
+    """Inner products are those of the definition, to float32 sums."""
+    X, block = normal(0, rows, d), normal(1, d, LANES)
+    # d products rounded and added one by one: d eps |x| |t|
+    tolerance = d * np.finfo(np.float32).eps * np.outer(np.linalg.norm(X, axis=1), np.linalg.norm(block, axis=0))
+    assert (np.abs(projected(X, block) - naive.project(X, block)) <= tolerance).all()
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    """The same row gives the same bits in any place and company: what row independence of features rests on."""
+    X, block = normal(2, 64, 252), normal(3, 252, LANES)
+    whole = projected(X, block)
+    order = np.random.default_rng(4).permutation(len(X))
+    np.testing.assert_array_equal(projected(np.ascontiguousarray(X[order]), block), whole[order])
+    for r in range(0, len(X), 9):
+        alone = np.zeros((ROWS, 252), np.float32)
+        alone[r % ROWS] = X[r]
+        np.testing.assert_array_equal(projected(alone, block)[r % ROWS], whole[r])
+
+
+def test_zeros_behind_a_row_change_nothing() -> None:
+    """Columns filled up to a multiple of four leave every bit as it is."""
+    X, block = normal(5, 8, 32), normal(6, 32, LANES)
+    wide_X, wide_block = np.pad(X, ((0, 0), (0, 8))), np.pad(block, ((0, 8), (0, 0)))
+    np.testing.assert_array_equal(projected(wide_X, wide_block), projected(X, block))
+
+
+def test_project_orbits_gives_the_bits_of_project() -> None:
+    """Items against stored orbits take the same sums as moved items against templates."""
+    X, orbits = normal(7, ROWS, 60), normal(8, 5, 60, LANES)
+    out = np.empty((ROWS, 5, LANES), np.float32)
+    project_orbits(X, orbits, out)
+    for g in range(5):
+        np.testing.assert_array_equal(out[:, g], projected(X, orbits[g]))
+
+
+def test_rescale_multiplies_item_by_item() -> None:
+    """Each projection is multiplied by the scale of its g and template, once."""
+    P, scale = normal(9, 3, 5, LANES), normal(10, 5, LANES)
+    out = P.copy()
+    rescale(scale, out)
+    np.testing.assert_array_equal(out, P * scale)
+
+
+def test_not_a_number_reaches_the_product() -> None:
+    """No compiler flag makes NaN or infinity vanish."""
+    X, block = normal(11, 4, 8), normal(12, 8, LANES)
+    X[1, 3], X[2, 0] = np.nan, np.inf
+    out = projected(X, block)
+    assert np.isnan(out[1]).all()
+    assert np.isinf(out[2]).all()
+    assert np.isfinite(out[[0, 3]]).all()
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=20)
+def test_counts_are_exact(G: int, n_thresholds: int, seed: int) -> None:
+    """Counts equal the definition for any |G|, with ties, unordered thresholds, infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    values = np.array([-np.inf, -1, -0.5, -0.0, 0.0, 1e-45, 0.1, 0.5, 1, np.inf, np.nan], np.float32)
+    P = rng.choice(values, (G, LANES))
+    thresholds = rng.choice(values[1:-2], (n_thresholds, LANES))
+    out = np.full((LANES, n_thresholds), 9, np.uint16)
+    count_below(P, thresholds, out)
+    np.testing.assert_array_equal(out, naive.count_below(P, thresholds))
+
+
+def test_counts_of_the_largest_group_fit() -> None:
+    """|G| = 65535 is counted without wrapping, and a short last block writes its own templates only."""
+    P = np.zeros((65535, LANES), np.float32)
+    out = np.zeros((3, 1), np.uint16)
+    count_below(P, np.zeros((1, LANES), np.float32), out)
+    np.testing.assert_array_equal(out, 65535)
+
+
+@pytest.mark.parametrize("largest", [1.0, 100.0, MAX_PROJECTION])
+def test_cos_and_sin_are_right(largest: float) -> None:
+    """Means of cos and sin are right to 1e-6 up to the stated size, also of one projection and at the odd places."""
+    P = np.random.default_rng(13).uniform(-largest, largest, (500, LANES)).astype(np.float32)
+    P[:, 0] = np.linspace(-2 * np.pi, 2 * np.pi, 500)
+    P[:3, 1] = 0, np.pi, np.pi / 2
+    cos, sin = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    for g in range(0, 500, 7):
+        mean_cos_sin(P[g : g + 1], 1.0, cos, sin)
+        # measured 6e-7 (docstring of MAX_PROJECTION)
+        np.testing.assert_allclose((cos, sin), naive.mean_cos_sin(P[g : g + 1], 1.0), rtol=0, atol=1e-6)
+    mean_cos_sin(P, 0.25, cos, sin)
+    np.testing.assert_allclose((cos, sin), naive.mean_cos_sin(P, 0.25), rtol=0, atol=2.5e-7)
+
+
+def test_cos_of_nothing_is_one() -> None:
+    """A blank item has cos exactly 1 and sin exactly 0."""
+    cos, sin = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    mean_cos_sin(np.zeros((3, LANES), np.float32), 1.0, cos, sin)
+    np.testing.assert_array_equal(cos, 1)
+    np.testing.assert_array_equal(sin, 0)
+
+
+@given(st.integers(1, 4), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=20)
+def test_operators_act_row_by_row(n: int, d: int, R: int, seed: int) -> None:
+    """Row r n + i is operator i on row r; padding beyond stays as it was."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 4, (n, d))
+    ends = lengths.cumsum().reshape(n, d)
+    indptr = np.concatenate([(ends[:, :1] - lengths[:, :1]), ends], axis=1).astype(np.int32)
+    indices = rng.integers(0, d, lengths.sum()).astype(np.int32)
+    data = rng.standard_normal(lengths.sum()).astype(np.float32)
+    X = rng.standard_normal((R, padded(d, 4))).astype(np.float32)
+    out = np.full((R * n + 1, padded(d, 4)), 7, np.float32)
+    apply_operators(indptr, indices, data, X, out)
+    # at most three products a number
+    np.testing.assert_allclose(out[: R * n, :d], naive.apply_operators(indptr, indices, data, X), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(out[R * n], 7)
+    np.testing.assert_array_equal(out[:, d:], 7)
+
+
+def test_kernels_take_read_only_arrays() -> None:
+    """Mapped banks go straight into kernels, without a copy; results do not."""
+    X, block = normal(14, 4, 8), normal(15, 8, LANES)
+    block.flags.writeable = False
+    out = projected(X, block)
+    out.flags.writeable = False
+    with pytest.raises(TypeError):
+        project(X, block, out)
+
+
+def test_a_kernel_compiles_without_a_cache(caplog: pytest.LogCaptureFixture) -> None:
+    """Where numba finds no place for its cache, the kernel works all the same, and the log says what it costs."""
+    namespace: dict[str, Any] = {}
+    exec("def set_one(out):\n    out[0] = 1", namespace)  # noqa: S102  a function without a file has no cache
+    out = np.zeros(1, np.float32)
+    kernel(types.void(float32[::1]))(namespace["set_one"])(out)
+    assert out[0] == 1
+    assert "NUMBA_CACHE_DIR" in caplog.text

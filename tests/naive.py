@@ -140,7 +140,7 @@ def cdf_feature(orbits: NDArray[Any], thresholds: NDArray[np.float32], x: NDArra
 def ridge(
     X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """W (D, C) and b (C,) that minimise |Y - XW - b|^2 + penalty |W|^2: an SVD of the rows with sqrt(penalty) I below."""
+    """W (D, C) and b (C,) that minimise |Y - XW - b|^2 + penalty |W|^2: an SVD of the rows over sqrt(penalty) I."""
     n, d = X.shape
     ones = np.ones((n, 1)) if intercept else np.zeros((n, 1))
     rows = np.vstack([np.hstack([X, ones]), np.sqrt(penalty) * np.eye(d, d + 1)])

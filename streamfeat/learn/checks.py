@@ -1,0 +1,97 @@
+"""What may enter a learner or an index: features, labels, groups; checked once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streamfeat.errors import InvalidArgument
+
+Label = str | int
+"""A class: an int or a text. It comes back as it was given; 1 and "1" never meet in one learner."""
+
+
+def check_features(X: ArrayLike, width: int | None = None) -> NDArray[Any]:
+    """The rows, as they are, once they are known to be finite numbers of one width.
+
+    Parameters
+    ----------
+    X : array_like (n, D)
+        Integers or floats; nothing is converted.
+    width : int, optional
+        D, where the caller already knows it.
+
+    Raises
+    ------
+    InvalidArgument
+        Not two-dimensional, not numbers, another width, or NaN or infinity, with its row and column.
+    """
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise InvalidArgument(f"features must have shape (n, D), got {rows.shape}; one feature is feature[None, :]")
+    if rows.dtype.kind not in "uif":
+        raise InvalidArgument(f"features must be integers or floats, got dtype {rows.dtype}")
+    if width is not None and rows.shape[1] != width:
+        raise InvalidArgument(f"features must have {width} columns, as those before, got {rows.shape[1]}")
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        raise InvalidArgument(
+            f"non-finite feature at row {row}, column {column}: {rows[row, column]}; leave that row out"
+        )
+    return rows
+
+
+def check_label(label: object) -> Label:
+    """The label as a plain int or str; numpy's own are unpacked.
+
+    Raises
+    ------
+    InvalidArgument
+        bool, float, None, an empty text, or an int over 64 bits.
+    """
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, bool) or not isinstance(label, str | int) or label == "":
+        raise InvalidArgument(
+            f"a label must be an int or a text that is not empty, got {label!r}; write it as one of them"
+        )
+    if isinstance(label, int) and not -(2**63) <= label < 2**63:
+        raise InvalidArgument(f"an int label must fit 64 bits, got {label}; write it as text")
+    return label
+
+
+def check_labels(labels: Sequence[object] | NDArray[Any], n: int, like: Label | None = None) -> list[Label]:
+    """n labels of one type, which is that of `like` where it is given.
+
+    Raises
+    ------
+    InvalidArgument
+        Another count, a value that is no label, or int and text together.
+    """
+    if len(labels) != n:
+        raise InvalidArgument(f"{n} features need {n} labels, got {len(labels)}")
+    checked = [check_label(label) for label in labels]
+    for label in checked:
+        like = label if like is None else like
+        if isinstance(label, str) != isinstance(like, str):
+            raise InvalidArgument(f"labels must be all ints or all texts, got {like!r} and {label!r}; convert one kind")
+    return checked
+
+
+def group_numbers(groups: Sequence[object] | NDArray[Any], n: int) -> tuple[NDArray[np.intp], list[Label]]:
+    """Groups (speakers, subjects) as 0, 1, ... in order of appearance, and their names.
+
+    Returns
+    -------
+    numbers : ndarray of intp (n,)
+    names : list
+        The name of group i is names[i].
+    """
+    if len(groups) != n:
+        raise InvalidArgument(f"{n} features need {n} groups, got {len(groups)}")
+    index: dict[Label, int] = {}
+    numbers = [index.setdefault(check_label(group), len(index)) for group in groups]
+    return np.asarray(numbers, dtype=np.intp), list(index)

@@ -1,0 +1,222 @@
+"""Leave-one-group-out evaluation: how well speakers are understood that were not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streamfeat.errors import InvalidArgument
+from streamfeat.learn.checks import Label, check_features, check_labels, group_numbers
+from streamfeat.learn.lambdas import RELATIVE_DEFAULT, RELATIVE_GRID, has_example_elsewhere, need_groups
+from streamfeat.learn.rls import RLS, check_grid, need_classes
+from streamfeat.learn.scaling import Scaling, check_standardise
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """How each held-out group was answered by a model that had never met it.
+
+    Attributes
+    ----------
+    accuracy, lam, n_test : dict
+        By group, for the groups that have test rows.
+    predicted : list of labels (n,)
+        None where a row was not tested.
+    """
+
+    accuracy: dict[Label, float]
+    lam: dict[Label, float]
+    n_test: dict[Label, int]
+    predicted: list[Label | None]
+
+    @property
+    def mean_accuracy(self) -> float:
+        """Mean over groups, each weighing the same."""
+        return float(np.mean(list(self.accuracy.values())))
+
+
+def leave_one_group_out(
+    X: ArrayLike,
+    y: Sequence[object] | NDArray[Any],
+    groups: Sequence[object] | NDArray[Any],
+    *,
+    standardise: str = "centre",
+    unit_norm: bool = False,
+    train_mask: ArrayLike | None = None,
+    test_mask: ArrayLike | None = None,
+    relative_lams: ArrayLike = RELATIVE_GRID,
+) -> GroupScores:
+    """Refit RLS without each group in turn and test on that group; lambda by leave-one-group-out among the others.
+
+    Nested and honest: nothing of the held-out group reaches its model. Every candidate penalty p = n lam (n: all
+    training rows) is solved once for all rows, P = (K + p I)^-1 - [intercept] 11' / (n p), and rows leave by blocks:
+
+        without group o:            alpha = c - P_:o P_oo^-1 c_o,          c = P Y
+        then also without group b:  e_b = (P_bb - P_bo P_oo^-1 P_ob)^-1 alpha_b
+
+    so the features' Gram matrix K is made once and there is one inverse for each penalty. Column means cancel in this,
+    but scales and unit norms would be the held-out group's too: with "z-score" or `unit_norm` each group is fitted
+    anew (`RLS(lam="logo")`), which takes several times as long.
+
+    Parameters
+    ----------
+    X : array_like (n, D); y : n labels; groups : n names, three or more different ones among training rows
+    standardise, unit_norm
+        As for `RLS`.
+    train_mask, test_mask : array_like of bool (n,), optional
+        Rows that may be trained on or tested (few takes a speaker); default all.
+    relative_lams : array_like (L,)
+        Candidates for lam / mean squared row norm.
+
+    Returns
+    -------
+    GroupScores
+    """
+    trial = _Trial.of(check_features(X), y, groups, train_mask, test_mask)
+    grid = check_grid(relative_lams)
+    if check_standardise(standardise) == "z-score" or unit_norm:
+        chosen = trial.refit_each(RLS("logo", standardise=standardise, unit_norm=unit_norm, relative_lams=grid))
+    else:
+        chosen = trial.downdate_each(grid, intercept=standardise != "none")
+    return trial.scores(chosen)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The rows, who may be trained on and tested, and what was answered so far."""
+
+    rows: NDArray[Any]
+    labels: list[Label]
+    groups: NDArray[np.intp]
+    names: list[Label]
+    train: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+    predicted: list[Label | None]
+
+    @classmethod
+    def of(
+        cls,
+        rows: NDArray[Any],
+        y: Sequence[object] | NDArray[Any],
+        groups: Sequence[object] | NDArray[Any],
+        train_mask: ArrayLike | None,
+        test_mask: ArrayLike | None,
+    ) -> _Trial:
+        n = len(rows)
+        numbers, names = group_numbers(groups, n)
+        train, test = row_mask(train_mask, n, "train_mask"), row_mask(test_mask, n, "test_mask")
+        if not train.any() or not test.any():
+            raise InvalidArgument("the masks leave no row to train on, or none to test")
+        need_groups(np.unique(numbers[train], return_inverse=True)[1], at_least=3)
+        return cls(rows, check_labels(y, n), numbers, names, train, test, [None] * n)
+
+    def tested(self) -> list[int]:
+        """Groups with rows to test."""
+        return [int(group) for group in np.unique(self.groups[self.test])]
+
+    def refit_each(self, rls: RLS) -> dict[int, float]:
+        """Predict each group after a fit on the others; the lambda of each group."""
+        chosen = {}
+        for group in self.tested():
+            kept = np.flatnonzero(self.train & (self.groups != group))
+            rls.fit(self.rows[kept], [self.labels[i] for i in kept], self.groups[kept])
+            held = np.flatnonzero(self.test & (self.groups == group))
+            self.answer(held, rls.predict(self.rows[held]))
+            chosen[group] = float(rls.lam_)
+        return chosen
+
+    def downdate_each(self, grid: Floats, intercept: bool) -> dict[int, float]:
+        """Predict each group from one inverse a penalty; the lambda of each group."""
+        trained = [self.labels[i] for i in np.flatnonzero(self.train)]
+        classes = need_classes(trained)
+        codes = np.array([classes.index(label) for label in trained], dtype=np.intp)
+        Z = Scaling.of_rows(self.rows[self.train], "centre" if intercept else "none").apply(self.rows)
+        downdates = _Downdates(Z[self.train], codes, self.groups[self.train], intercept)
+        cross = Z[self.test] @ Z[self.train].T
+        best: dict[int, tuple[tuple[float, float], float, list[Label]]] = {}
+        for lam in np.sort(grid)[::-1] * downdates.mean_square:
+            downdates.solve(len(trained) * lam)
+            for group in self.tested():
+                worth, alpha, shift = downdates.without(group)
+                if group not in best or worth > best[group][0]:
+                    scores = cross[self.groups[self.test] == group] @ alpha + shift
+                    best[group] = worth, float(lam), [classes[column] for column in scores.argmax(axis=1)]
+        for group, (_, _, answers) in best.items():
+            self.answer(np.flatnonzero(self.test & (self.groups == group)), answers)
+        return {group: lam for group, (_, lam, _) in best.items()}
+
+    def answer(self, held: NDArray[np.intp], labels: list[Label]) -> None:
+        for row, label in zip(held, labels, strict=True):
+            self.predicted[row] = label
+
+    def scores(self, chosen: dict[int, float]) -> GroupScores:
+        accuracy: dict[Label, float] = {}
+        n_test: dict[Label, int] = {}
+        for group in chosen:
+            held = np.flatnonzero(self.test & (self.groups == group))
+            n_test[self.names[group]] = len(held)
+            accuracy[self.names[group]] = float(np.mean([self.predicted[i] == self.labels[i] for i in held]))
+        lam = {self.names[group]: value for group, value in chosen.items()}
+        return GroupScores(accuracy, lam, n_test, self.predicted)
+
+
+class _Downdates:
+    """One kernel matrix, one inverse a penalty, and groups leaving it by blocks."""
+
+    def __init__(self, Z: Floats, codes: NDArray[np.intp], groups: NDArray[np.intp], intercept: bool) -> None:
+        self.K = Z @ Z.T
+        self.mean_square = float(np.trace(self.K)) / len(Z) or 1.0
+        self.codes, self.groups, self.intercept = codes, groups, intercept
+        self.Y = np.full((len(Z), int(codes.max()) + 1), -1.0)
+        self.Y[np.arange(len(Z)), codes] = 1.0
+
+    def solve(self, penalty: float) -> None:
+        """P and c = P Y for one penalty; `without` answers for it."""
+        n = len(self.K)
+        G = self.K.copy()
+        G[np.diag_indices(n)] += penalty
+        self.P = np.linalg.inv(G)
+        if self.intercept:
+            self.P -= 1.0 / (n * penalty)
+        self.c = self.P @ self.Y
+        self.penalty = penalty
+
+    def without(self, out: int) -> tuple[tuple[float, float], Floats, Floats]:
+        """The model without group `out`: its worth on the other groups, its alpha (n, C) and intercept (C,)."""
+        o = np.flatnonzero(self.groups == out)
+        left = np.flatnonzero(self.groups != out)
+        solved = np.linalg.solve(self.P[np.ix_(o, o)], np.hstack([self.P[o], self.c[o]]))
+        from_P, from_c = solved[:, : len(self.P)], solved[:, len(self.P) :]
+        alpha = self.c - self.P[:, o] @ from_c
+        alpha[o] = 0.0
+        errors = np.zeros_like(self.Y)
+        for other in np.unique(self.groups[left]):
+            b = np.flatnonzero(self.groups == other)
+            block = self.P[np.ix_(b, b)] - self.P[np.ix_(b, o)] @ from_P[:, b]
+            errors[b] = np.linalg.solve(block, alpha[b])
+        judged = left[has_example_elsewhere(self.codes[left], self.groups[left])]
+        hits = (self.Y - errors)[judged].argmax(axis=1) == self.codes[judged]
+        worth = (float(hits.mean()), -float(np.square(errors[judged]).mean())) if len(judged) else self._fallback()
+        mean = self.Y.mean(axis=0) - from_c.sum(axis=0) / len(self.Y)
+        return worth, alpha, mean if self.intercept else np.zeros_like(mean)
+
+    def _fallback(self) -> tuple[float, float]:
+        """Where no row can judge, the candidate nearest the default is worth most."""
+        relative = self.penalty / (len(self.K) * self.mean_square)
+        return 0.0, -abs(float(np.log(relative / RELATIVE_DEFAULT)))
+
+
+def row_mask(mask: ArrayLike | None, n: int, name: str) -> NDArray[np.bool_]:
+    """A mask of n booleans; all rows where none is given."""
+    if mask is None:
+        return np.ones(n, dtype=np.bool_)
+    checked = np.asarray(mask)
+    if checked.dtype != np.bool_ or checked.shape != (n,):
+        raise InvalidArgument(f"{name} must be {n} booleans, got {checked.dtype} of shape {checked.shape}")
+    return checked

@@ -1,0 +1,76 @@
+"""What happens to feature rows before a learner: centred, scaled, set to unit length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import InvalidArgument
+
+Floats = NDArray[np.float64]
+Standardise = Literal["none", "centre", "z-score"]
+
+CONSTANT_BELOW = 1e-10
+"""A column whose deviation is less than this part of its mean is constant: what varies is rounding."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """z = (x - mean) * scale, then z / |z| if `unit_norm`.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of float64 (D,)
+    unit_norm : bool
+        Rows of zeros stay zeros.
+    """
+
+    mean: Floats
+    scale: Floats
+    unit_norm: bool = False
+
+    @classmethod
+    def of_moments(cls, mean: Floats, variance: Floats, standardise: Standardise, unit_norm: bool = False) -> Scaling:
+        """The scaling that column means and variances ask for.
+
+        A column that does not vary gets scale 0 under "z-score": it leaves, rather than bring rounding at full size.
+        """
+        scale = np.ones_like(mean)
+        if standardise == "z-score":
+            deviation = np.sqrt(variance)
+            varies = deviation > CONSTANT_BELOW * np.abs(mean)
+            scale = np.divide(1.0, deviation, out=np.zeros_like(mean), where=varies)
+        return cls(np.zeros_like(mean) if standardise == "none" else mean, scale, unit_norm)
+
+    @classmethod
+    def of_rows(cls, X: NDArray[Any], standardise: Standardise, unit_norm: bool = False) -> Scaling:
+        """The scaling of training rows X (n, D)."""
+        mean = X.mean(axis=0, dtype=np.float64)
+        variance = np.empty(0)
+        if standardise == "z-score":
+            offsets = X.astype(np.float64)
+            offsets -= mean
+            variance = np.einsum("ij,ij->j", offsets, offsets) / len(X)
+        return cls.of_moments(mean, variance, standardise, unit_norm)
+
+    def apply(self, X: NDArray[Any]) -> Floats:
+        """Rows X (n, D) of any number type, scaled, as a new float64 array."""
+        Z = X.astype(np.float64)
+        Z -= self.mean
+        Z *= self.scale
+        if self.unit_norm:
+            # row by row: the sum of squares of a row must not depend on how many rows came with it
+            norms = np.array([np.sqrt(z @ z) for z in Z])
+            Z /= np.where(norms > 0, norms, 1.0)[:, None]
+        return Z
+
+
+def check_standardise(standardise: str) -> Standardise:
+    """One of "none", "centre", "z-score"."""
+    for known in get_args(Standardise):
+        if standardise == known:
+            return known  # type: ignore[no-any-return]
+    raise InvalidArgument(f"standardise must be one of {', '.join(get_args(Standardise))}, got {standardise!r}")

@@ -1,0 +1,74 @@
+"""Tables of a spec and the dataclasses they describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from streamfeat.errors import ConfigError
+from streamfeat.spec import as_table, pick, read_table
+
+
+@dataclass(frozen=True)
+class Window:
+    """An example of a table."""
+
+    n: int
+    share: float = 0.5
+    kind: Literal["hann", "box"] = "hann"
+    centred: bool = True
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ConfigError(f"n must be at least 1, got {self.n}")
+
+
+def test_defaults_are_filled_in() -> None:
+    """The canonical table has every field, in order, and reads back to itself."""
+    window = read_table(Window, {"kind": "box", "n": 3}, "window")
+    table = as_table(window)
+    assert table == {"n": 3, "share": 0.5, "kind": "box", "centred": True, "name": ""}
+    assert list(table) == ["n", "share", "kind", "centred", "name"]
+    assert read_table(Window, table, "window") == window
+
+
+def test_two_ways_of_writing_are_one() -> None:
+    """An int where a float is meant becomes that float."""
+    share = read_table(Window, {"n": 3, "share": 1}, "window").share
+    assert share == 1.0
+    assert isinstance(share, float)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, r"window needs 'n' \(an integer\)"),
+        ({"n": 3, "size": 4}, "window has no parameter 'size'; known: n, share, kind, centred, name"),
+        ({"n": "3"}, "window: n must be an integer, got '3'"),
+        ({"n": 3.0}, "n must be an integer, got 3.0"),
+        ({"n": True}, "n must be an integer, got True"),
+        ({"n": 3, "share": float("nan")}, "share must be a finite number, got nan"),
+        ({"n": 3, "share": float("inf")}, "share must be a finite number, got inf"),
+        ({"n": 3, "share": False}, "share must be a finite number, got False"),
+        ({"n": 3, "kind": "hamming"}, "kind must be one of hann, box, got 'hamming'"),
+        ({"n": 3, "kind": ["hann"]}, "kind must be one of hann, box"),
+        ({"n": 3, "centred": 1}, "centred must be true or false, got 1"),
+        ({"n": 3, "name": 1}, "name must be text, got 1"),
+        ({"n": 0}, "window: n must be at least 1, got 0"),
+    ],
+)
+def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
+    """The message names the table, the parameter, what was needed and what came."""
+    with pytest.raises(ConfigError, match=message):
+        read_table(Window, table, "window")
+
+
+@pytest.mark.parametrize("name", ["c", None, 3, ["a"]])
+def test_pick_lists_the_choices(name: object) -> None:
+    """An unknown name, or no name, is answered with those there are."""
+    assert pick({"a": 1, "b": 2}, "b", "letter") == 2
+    with pytest.raises(ConfigError, match=r"unknown letter .*; known: a, b"):
+        pick({"a": 1, "b": 2}, name, "letter")

@@ -2,6 +2,8 @@
 
 from streamfeat.signals.audio import read_audio
 from streamfeat.signals.corpus import Corpus, Skipped, Utterance, open_corpus
+from streamfeat.signals.idx import read_idx
+from streamfeat.signals.image import read_image
 from streamfeat.signals.signal import SAMPLE_DTYPES, Signal
 from streamfeat.signals.sphere import encode_sphere, parse_header, read_sphere, write_sphere
 
@@ -15,6 +17,8 @@ __all__ = [
     "open_corpus",
     "parse_header",
     "read_audio",
+    "read_idx",
+    "read_image",
     "read_sphere",
     "write_sphere",
 ]

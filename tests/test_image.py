@@ -1,0 +1,244 @@
+"""Pictures: decoded whole and upright, within limits that are checked before decoding, or refused by name."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+from PIL import Image, ImageFile
+
+from streamfeat.errors import InvalidArgument
+from streamfeat.signals import read_image
+from tests.files import png, shared, shared_cases
+
+GREY = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
+COLOUR = np.stack([GREY, GREY[::-1], GREY[:, ::-1]], axis=2)
+
+
+def saved(picture: Image.Image, form: str, **options: Any) -> bytes:
+    """The picture as a file of one format."""
+    buffer = io.BytesIO()
+    picture.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+@settings(deadline=None, max_examples=40)
+@given(pixels=hnp.arrays(np.uint8, st.sampled_from([(1, 1), (3, 5), (4, 4, 3), (1, 7, 3)])))
+def test_pixels_are_read_exactly(pixels: NDArray[np.uint8]) -> None:
+    """Grey stays (h, w), colour (h, w, 3), value for value."""
+    signal = read_image(png(pixels))
+    np.testing.assert_array_equal(signal.samples, pixels)
+    assert signal.samples.dtype == np.uint8
+    assert signal.kind == "image"
+
+
+@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM", "GIF", "JPEG2000", "PCX"])
+def test_lossless_formats_agree(form: str) -> None:
+    """The same grey picture from each format; GIF keeps a palette, so its colours come out three times."""
+    got = read_image(saved(Image.fromarray(GREY), form)).samples
+    np.testing.assert_array_equal(got if got.ndim == 2 else got[:, :, 0], GREY)
+
+
+def test_content_decides_not_the_name(tmp_path: Path) -> None:
+    """A PNG named .jpg is read, and called by its path."""
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(png(COLOUR))
+    signal = read_image(path)
+    assert signal.name == str(path)
+    np.testing.assert_array_equal(signal.samples, COLOUR)
+
+
+def test_16_bit_grey_keeps_its_levels() -> None:
+    """All 65,536 levels survive, in PNG and in TIFF of both byte orders."""
+    deep = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    big = Image.frombytes("I;16B", (256, 256), deep.astype(">u2").tobytes())
+    for data in (saved(Image.fromarray(deep), "PNG"), saved(Image.fromarray(deep), "TIFF"), saved(big, "TIFF")):
+        signal = read_image(data)
+        assert signal.samples.dtype.str == "<u2"
+        np.testing.assert_array_equal(signal.samples, deep)
+
+
+def test_wide_and_float_grey() -> None:
+    """32-bit integers are taken while they fit in 16 bits; floats stay floats; NaN is refused with its index."""
+    wide = np.array([[0, 65535]], np.int32)
+    np.testing.assert_array_equal(read_image(saved(Image.fromarray(wide), "TIFF")).samples, wide)
+    with pytest.raises(InvalidArgument, match="65536"):
+        read_image(saved(Image.fromarray(wide + 1), "TIFF"))
+    real = np.array([[0.25, 1.5]], np.float32)
+    np.testing.assert_array_equal(read_image(saved(Image.fromarray(real), "TIFF")).samples, real)
+    with pytest.raises(InvalidArgument, match=r"non-finite sample at \(0, 1\)"):
+        read_image(saved(Image.fromarray(np.array([[0, np.nan]], np.float32)), "TIFF"))
+
+
+def test_black_and_white_is_grey() -> None:
+    """One bit becomes 0 and 255."""
+    got = read_image(saved(Image.fromarray(GREY > 100), "PNG")).samples
+    np.testing.assert_array_equal(got, np.where(GREY > 100, 255, 0))
+
+
+def test_palette_gives_colours() -> None:
+    """The colours of the palette, not its numbers."""
+    picture = Image.new("P", (2, 1))
+    picture.putpalette([10, 20, 30, 200, 100, 50])
+    picture.putpixel((1, 0), 1)
+    np.testing.assert_array_equal(read_image(saved(picture, "PNG")).samples, [[[10, 20, 30], [200, 100, 50]]])
+
+
+def test_transparency_is_laid_on_white() -> None:
+    """Clear pixels are white, half-clear ones half way; grey with alpha stays grey; a clear colour counts as well."""
+    rgba = np.array([[[255, 0, 0, 0], [0, 0, 0, 128], [0, 0, 255, 255]]], np.uint8)
+    expected = [[[255, 255, 255], [127, 127, 127], [0, 0, 255]]]  # 255 - 128
+    np.testing.assert_array_equal(read_image(saved(Image.fromarray(rgba), "PNG")).samples, expected)
+    la = Image.merge("LA", [Image.fromarray(rgba[:, :, 0]), Image.fromarray(rgba[:, :, 3])])
+    np.testing.assert_array_equal(read_image(saved(la, "PNG")).samples, [[255, 127, 0]])
+    keyed = saved(Image.fromarray(GREY[:1, :3]), "PNG", transparency=5)
+    np.testing.assert_array_equal(read_image(keyed).samples, [[0, 255, 10]])
+
+
+def test_cmyk_inks_become_light() -> None:
+    """Full cyan is (0, 255, 255) and not red; white paper is white."""
+    for inks, light in (((255, 0, 0, 0), (0, 255, 255)), ((0, 0, 0, 0), (255, 255, 255)), ((0, 0, 0, 255), (0, 0, 0))):
+        data = saved(Image.new("CMYK", (16, 16), inks), "JPEG", quality=95)
+        got = read_image(data).samples
+        # measured quality: JPEG at 95 keeps a flat field within 3
+        np.testing.assert_allclose(got.reshape(-1, 3).astype(int), np.tile(light, (256, 1)), atol=3)
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF"])
+def test_orientation_is_applied(form: str) -> None:
+    """Each of the eight EXIF orientations stands the picture up."""
+    turned = {
+        1: GREY, 2: GREY[:, ::-1], 3: GREY[::-1, ::-1], 4: GREY[::-1],
+        5: GREY.T, 6: GREY.T[:, ::-1], 7: GREY.T[::-1, ::-1], 8: GREY.T[::-1],
+    }  # fmt: skip
+    for orientation, upright in turned.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        data = saved(Image.fromarray(GREY), form, exif=exif)
+        np.testing.assert_array_equal(read_image(data).samples, upright)
+
+
+def test_the_first_of_several_frames() -> None:
+    """A GIF and a TIFF of three frames give the first."""
+    frames = [Image.fromarray(np.full((4, 4), v, np.uint8)) for v in (10, 90, 200)]
+    for form in ("GIF", "TIFF"):
+        got = read_image(saved(frames[0], form, save_all=True, append_images=frames[1:])).samples
+        assert np.unique(got).tolist() == [10]
+
+
+def test_limits_are_checked_on_the_header() -> None:
+    """A header that claims too much is refused with the numbers, though 48 pixels follow."""
+    for width, height, words in (
+        (30_000, 10, "30000 x 10: a side over the limit of 20000"),
+        (9000, 9000, "81000000 pixels, over the limit of 50000000"),
+        (100_000, 100_000, "limit"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"^big.png: .*{words}"):
+            read_image(png(GREY, width=width, height=height), name="big.png")
+    with pytest.raises(InvalidArgument, match="48 pixels, over the limit of 47"):
+        read_image(png(GREY), max_pixels=47)
+    with pytest.raises(InvalidArgument, match="limit of 7 "):
+        read_image(png(GREY), max_side=7)
+    assert read_image(png(GREY), max_pixels=48, max_side=8).samples.shape == (6, 8)
+
+
+@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM", "GIF"])
+def test_every_prefix_is_exact_or_refused(form: str) -> None:
+    """A file cut anywhere is refused, unless all its pixels are there: never a picture with a grey part."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (20, 30, 3)).astype(np.uint8)
+    picture = Image.fromarray(pixels if form != "GIF" else pixels[:, :, 0])
+    data = saved(picture, form)
+    whole = read_image(data).samples
+    n_refused = 0
+    for n in range(0, len(data), 13):
+        try:
+            np.testing.assert_array_equal(read_image(data[:n]).samples, whole)
+        except InvalidArgument:
+            n_refused += 1
+    assert n_refused > 0.9 * (len(data) / 13)
+
+
+def test_cut_jpeg_is_refused_and_no_switch_is_set() -> None:
+    """A JPEG cut in its pixels is refused; the process-wide switch to accept such files stays off."""
+    data = saved(Image.fromarray(np.tile(COLOUR, (20, 20, 1))), "JPEG")
+    for n in range(0, len(data) - 40, 211):
+        with pytest.raises(InvalidArgument):
+            read_image(data[:n])
+    assert not ImageFile.LOAD_TRUNCATED_IMAGES
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty, 0 bytes"),
+        (b"<html>404</html>", "not a picture.*<html>"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture.*%!PS"),
+        (b"\x89PNG\r\n\x1a\n", "x.png: "),
+    ],
+)
+def test_what_is_no_picture_is_named(data: bytes, words: str) -> None:
+    """Each refusal begins with the name and says what came."""
+    with pytest.raises(InvalidArgument, match=f"(?s)^x.png: .*{words.removeprefix('x.png: ')}"):
+        read_image(data, name="x.png")
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    data=st.binary(max_size=100),
+    head=st.sampled_from([b"", b"BM", b"GIF89a", b"II*\0", b"\xff\xd8\xff", b"P5\n", b"\n\5\1"]),
+)
+def test_any_bytes_are_read_or_refused(data: bytes, head: bytes) -> None:
+    """Nothing but InvalidArgument comes out of bytes that are no picture."""
+    with suppress(InvalidArgument):
+        read_image(head + data)
+
+
+@shared_cases("image")
+def test_awkward_pictures(case: dict[str, Any]) -> None:
+    """Files from public bug reports are read, or refused, as their manifest says."""
+    path = shared("cases", "files", case["file"])
+    if case["outcome"] == "reject":
+        with pytest.raises(InvalidArgument, match=f"^{path.name}: "):
+            read_image(path, name=path.name)
+        return
+    got = read_image(path).samples.astype(np.float64)
+    if case["file"] == "palette_alpha.png":  # expected before the background: the first pixel is clear red
+        assert got.shape == (4, 4, 3)
+        np.testing.assert_array_equal(got[0, 0], [255, 255, 255])
+        np.testing.assert_array_equal(got[0, 1], [127, 255, 127])  # half-clear green on white
+        return
+    if case["file"] == "gray16_ramp.png":  # expected at 8 bits
+        got /= 257
+    assert list(got.shape) == case["shape"]
+    np.testing.assert_allclose(got.ravel()[:8], case["head"], rtol=0, atol=case["tol"])
+    np.testing.assert_allclose(got.sum(), case["total"], rtol=0, atol=case["tol"] * got.size)
+    if "pair" in case:
+        np.testing.assert_array_equal(got, read_image(shared("cases", "files", case["pair"])).samples)
+
+
+def test_awkward_pictures_of_others() -> None:
+    """Each file made by other projects is decoded or refused as expected, never anything else."""
+    refused = {
+        "pillow_avif_hopper.avif",
+        "pillow_bmp_b_reallybig.bmp",
+        "pillow_bmp_b_shortfile.bmp",
+        "pillow_decompression_bomb.ico",
+        "pillow_oom-225817ca0f8c663be7ab4b9e717b02c661e66834.tif",
+        "pillow_png_decompression_dos.png",
+        "pillow_unknown_compression_method.png",
+    }
+    for path in sorted(shared("data", "awkward", "image").iterdir()):
+        if path.name in refused:
+            with pytest.raises(InvalidArgument):
+                read_image(path)
+        else:
+            assert read_image(path).samples.size > 0

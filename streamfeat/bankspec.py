@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -42,10 +42,10 @@ import fastjsonschema
 from streamfeat.errors import ConfigError
 from streamfeat.groups import acts_on_waveforms
 
-# A later kind of window, cell or second layer is one more word here.
-WINDOWS = ("whole",)
+# Kind -> its parameters. A later kind of window or second layer is one more line here.
+WINDOWS: dict[str, tuple[str, ...]] = {"whole": ()}
+LAYERS2: dict[str, tuple[str, ...]] = {"none": ()}
 CELLS = ("whole",)
-LAYERS2 = ("none",)
 
 SIGMA_REACH = 3.0
 """`sigma` thresholds span this many standard deviations, 1/sqrt(d), on both sides, unless the spec says."""
@@ -69,15 +69,33 @@ def hold_to_schema(name: str, what: str, value: Any) -> None:
     try:
         schema_check(name)(value)
     except fastjsonschema.JsonSchemaValueException as error:
-        path = ".".join(error.path[1:])
-        rule = error.message.removeprefix(error.name or "").strip()
-        came = "" if error.rule in ("required", "additionalProperties") else f", got {error.value!r}"
-        raise ConfigError(f"{what}: {path + ' ' if path else ''}{rule}{came}") from None
+        where = ".".join(error.path[1:])
+        raise ConfigError(f"{what}: {where + ' ' if where else ''}{_told(error)}") from None
 
 
-def _known(key: str, kind: str, known: tuple[str, ...]) -> None:
-    if kind not in known:
-        raise ConfigError(f"bank spec: {key} must be one of {', '.join(map(repr, known))}, got {kind!r}")
+def _told(error: fastjsonschema.JsonSchemaValueException) -> str:
+    """What is wrong and what is allowed, in a user's words where the schema's are a set of names."""
+    if error.rule == "additionalProperties":
+        known = error.definition["properties"]
+        return f"has no key {sorted(set(error.value) - set(known))[0]!r}; known: {', '.join(known)}"
+    if error.rule == "required":
+        return f"needs the key {next(key for key in error.rule_definition if key not in error.value)!r}"
+    return f"{error.message.removeprefix(error.name or '').strip()}, got {error.value!r}"
+
+
+def _check_known(key: str, word: str, known: Iterable[str]) -> None:
+    if word not in known:
+        raise ConfigError(f"bank spec: {key} must be one of {', '.join(map(repr, known))}, got {word!r}")
+
+
+def _check_table(key: str, table: Mapping[str, Any], kinds: Mapping[str, tuple[str, ...]]) -> None:
+    """The table's kind is known, and so are its parameters."""
+    kind = table["kind"]
+    _check_known(f"{key}.kind", kind, kinds)
+    extra = sorted(set(table) - {"kind", *kinds[kind]})
+    if extra:
+        takes = ", ".join(kinds[kind]) or "none"
+        raise ConfigError(f"bank spec: {key}.kind = {kind!r} has no parameter {extra[0]!r}; known: {takes}")
 
 
 @dataclass(frozen=True)
@@ -89,6 +107,8 @@ class TemplateSpec:
     epsilon: float = 0.5
 
     def __post_init__(self) -> None:
+        # One number, one text: 25.0 and 25 must not give two hashes.
+        object.__setattr__(self, "m", int(self.m))
         object.__setattr__(self, "epsilon", float(self.epsilon))
 
 
@@ -106,6 +126,8 @@ class PoolingSpec:
     def __post_init__(self) -> None:
         if self.thresholds == "sigma":
             object.__setattr__(self, "reach", float(self.reach if self.reach is not None else SIGMA_REACH))
+        if self.n_bins is not None:
+            object.__setattr__(self, "n_bins", int(self.n_bins))
         if self.sigma is not None:
             object.__setattr__(self, "sigma", float(self.sigma))
 
@@ -134,7 +156,7 @@ class PoolingSpec:
                 f"bank spec: templates.source with pooling.kind = {self.kind!r} must be one of "
                 f"{', '.join(map(repr, sources))}, got {source!r}"
             )
-        _known("pooling.cells", self.cells, CELLS)
+        _check_known("pooling.cells", self.cells, CELLS)
 
 
 @dataclass(frozen=True)
@@ -155,14 +177,15 @@ class BankSpec:
     seed: int = 0
     renormalise: bool = True
     form: str = "operators"
-    window: str = "whole"
-    layer2: str = "none"
+    window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "whole"})
+    layer2: Mapping[str, Any] = field(default_factory=lambda: {"kind": "none"})
 
     def __post_init__(self) -> None:
         hold_to_schema("bank-spec", "bank spec", self.as_dict())
+        object.__setattr__(self, "seed", int(self.seed))
         self.pooling.check(self.templates.source)
-        _known("window.kind", self.window, WINDOWS)
-        _known("layer2.kind", self.layer2, LAYERS2)
+        _check_table("window", self.window, WINDOWS)
+        _check_table("layer2", self.layer2, LAYERS2)
         if acts_on_waveforms(self.group) and (self.form, self.templates.source) != ("dense", "data"):
             raise ConfigError(
                 "bank spec: waveform factors have no adjoint and move recordings; they need form = 'dense' and "
@@ -179,15 +202,6 @@ class BankSpec:
         """The spec of a nested mapping, as TOML or JSON gives it."""
         value = json.loads(_as_json(spec))
         hold_to_schema("bank-spec", "bank spec", value)
-        for key in ("window", "layer2"):
-            # The fields are words for as long as each has one kind without parameters.
-            table = value.pop(key, None)
-            if table is not None:
-                extra = sorted(set(table) - {"kind"})
-                value[key] = table["kind"]
-                if extra:
-                    _known(f"{key}.kind", table["kind"], {"window": WINDOWS, "layer2": LAYERS2}[key])
-                    raise ConfigError(f"bank spec: {key}.kind = {table['kind']!r} takes no parameters, got {extra}")
         value["templates"] = TemplateSpec(**value["templates"])
         value["pooling"] = PoolingSpec(**value["pooling"])
         for key in ("front_end", "group"):
@@ -219,12 +233,12 @@ class BankSpec:
             "name": self.name,
             "seed": self.seed,
             "front_end": [dict(stage) for stage in self.front_end],
-            "window": {"kind": self.window},
+            "window": dict(self.window),
             "templates": dict(vars(self.templates)),
             "group": [dict(factor) for factor in self.group],
             "renormalise": self.renormalise,
             "pooling": pooling,
-            "layer2": {"kind": self.layer2},
+            "layer2": dict(self.layer2),
             "form": self.form,
         }
 
@@ -246,4 +260,4 @@ def _as_json(spec: Mapping[str, Any]) -> str:
     try:
         return canonical_json(spec)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"bank spec: only texts, numbers, lists and tables can be stored: {error}") from error
+        raise ConfigError(f"bank spec: only texts, finite numbers, lists and tables can be stored: {error}") from error

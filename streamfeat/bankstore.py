@@ -243,7 +243,7 @@ def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:
         mapped = np.load(file, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ConfigError(f"bank {path}: {entry['file']} is missing; {REBUILD}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise ConfigError(f"bank {path}: {entry['file']} is cut or is no array ({error}); {REBUILD}") from error
     if (mapped.dtype.str, list(mapped.shape)) != (entry["dtype"], entry["shape"]) or not mapped.flags.c_contiguous:
         raise ConfigError(

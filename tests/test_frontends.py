@@ -208,6 +208,7 @@ F = {"stage": "frames", "n": 4}
         ([GREY[0], F], "frames needs the axes frame; the front end gives row, column"),
         ([GREY[0], {"stage": "centre", "over": "band"}], "needs the axes band"),
         ([R, {"stage": "trim", "top_db": -3}, S, F], "top_db must be in"),
+        ([R, {"stage": "trim", "hop": 300}, S, F], "hop 1 to half the window"),
         ([R, {**S, "high_hz": 5000}, F], "high_hz must be at most half the rate of 8000 Hz, got 5000"),
         ([R, {**S, "low_hz": 4000}, F], "low_hz < high_hz"),
         ([R, {**S, "scale": "log", "low_hz": 0}, F], "1 <= low_hz"),

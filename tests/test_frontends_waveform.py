@@ -47,6 +47,10 @@ def test_trim_of_short_or_silent_clips() -> None:
     """One sample is kept; silence has no loudest part and is kept whole."""
     assert apply(Trim(), np.ones(1, np.float32)).size == 1
     assert apply(Trim(), np.zeros(3000, np.float32)).size == 3000
+    for at in (0, 255):
+        click = np.zeros(256, np.float32)
+        click[at] = 1
+        assert apply(Trim(window=128, hop=64), click).max() == 1
 
 
 def test_trim_does_not_depend_on_the_level() -> None:

@@ -86,7 +86,7 @@ class Trim:
     top_db : float
         At most 100: below that float32 has nothing to say.
     window, hop : int
-        In samples.
+        In samples; at most half a window a hop, so that no sample is missed and something is always kept.
     """
 
     top_db: float = 30.0
@@ -94,10 +94,10 @@ class Trim:
     hop: int = 128
 
     def __post_init__(self) -> None:
-        if not (0 < self.top_db <= 100 and self.window >= 2 and self.hop >= 1):
+        if not (0 < self.top_db <= 100 and 1 <= self.hop <= self.window // 2):
             raise ConfigError(
-                f"top_db must be in (0, 100], window at least 2 and hop at least 1, "
-                f"got {self.top_db}, {self.window}, {self.hop}"
+                "top_db must be in (0, 100] and hop 1 to half the window, "
+                f"got top_db = {self.top_db:g}, window = {self.window}, hop = {self.hop}"
             )
 
     def build(self, axes: Axes) -> tuple[Step, Axes]:

@@ -111,7 +111,8 @@ def make_stack(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) ->
 
     Examples
     --------
-    >>> turns = make_stack({"factor": "rotation", "law": "circle", "n": 4}, Axes(("row", "column"), (28, 28)), rng)
+    >>> spec = {"factor": "rotation", "law": "circle", "n": 4}
+    >>> turns = make_stack(spec, Axes(("row", "column"), (28, 28)), np.random.default_rng(0))
     >>> turns.parameters.ravel()
     array([  0.,  90., 180., 270.])
     """

@@ -1,0 +1,249 @@
+"""Labelled pictures from files, folders, IDX and NumPy files: one entry a picture, read one by one.
+
+    a picture file    one entry without a label
+    a folder          its pictures and arrays; those in a folder below it have that folder's name as label
+    IDX               (n, h, w) with the labels of the `labels-idx1` file beside an `images-idx3` one
+    .npy              (n, h, w) or (n, h, w, 3); also one picture, (h, w) or (h, w, 3)
+    .npz              `images` + `labels`, `x` + `y`, `x_train` + `y_train`, `x_test` + `y_test`: whichever are there
+
+A label is a string: whole numbers become their decimal digits, anything else is refused. A picture that cannot be read
+is one failing entry; labels that do not match their pictures in number fail the whole, for then none can be trusted.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import InvalidArgument, NotFound
+from streamfeat.signals.corpus import Skipped
+from streamfeat.signals.idx import GZIP, is_idx, read_idx
+from streamfeat.signals.image import read_image
+from streamfeat.signals.signal import Signal
+
+PICTURE_SUFFIXES = (
+    ".png", ".jpg", ".jpeg", ".jpe", ".mpo", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".ppm", ".pgm",
+    ".pbm", ".pnm", ".ico", ".jp2", ".pcx",
+)  # fmt: skip
+"""What is taken for a picture in a folder; a file named by the caller may have any name."""
+
+ARRAY_KEYS = (
+    ("images", "labels", None),
+    ("x", "y", None),
+    ("x_train", "y_train", "train"),
+    ("x_test", "y_test", "test"),
+)
+"""Names in an .npz of pictures, of their labels, and the split they are."""
+
+_UNREADABLE = (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+"""What NumPy raises for damaged files, and TypeError for an .npz that is a bare array."""
+
+Labels = Path | str | Sequence[str] | Sequence[int] | NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture, not yet read: a file, or one row of an array that is held already."""
+
+    name: str
+    label: str | None
+    split: str | None
+    source: Path | NDArray[Any] = field(repr=False)
+
+    def read(self) -> Signal:
+        """The picture, read now; errors begin with `name`."""
+        if isinstance(self.source, Path):
+            return read_image(self.source, name=self.name)
+        pixels = np.array(self.source, dtype=self.source.dtype.newbyteorder("<"))
+        if pixels.dtype == np.bool_:
+            pixels = pixels.astype(np.uint8) * np.uint8(255)
+        if pixels.ndim == 3 and pixels.shape[2] == 1:
+            pixels = pixels[:, :, 0]
+        return Signal("image", pixels, name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """The pictures of some paths, in an order that depends on their names alone, and what was left out."""
+
+    entries: tuple[Picture, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that occur, sorted."""
+        return tuple(sorted({p.label for p in self.entries if p.label is not None}))
+
+
+def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None = None) -> Pictures:
+    """List the pictures at some paths, with their labels.
+
+    Parameters
+    ----------
+    paths : path, or several
+        Picture files, folders, IDX, .npy and .npz files.
+    labels : path, array or sequence, optional
+        One label a picture, in the order of the entries: strings, whole numbers, or the path of an IDX or .npy file
+        of them. In place of those that folders and files give.
+
+    Raises
+    ------
+    NotFound
+        No such path.
+    InvalidArgument
+        No picture there; an array file that cannot be read; labels of another number than the pictures (with both).
+    """
+    roots = [Path(paths)] if isinstance(paths, Path | str) else [Path(p) for p in paths]
+    found: list[Picture | Skipped] = []
+    for root in roots:
+        if not root.exists():
+            raise NotFound(f"{root}: no such file or folder; give pictures, folders, IDX, .npy or .npz files")
+        found += _folder(root) if root.is_dir() else _file(root, str(root) if len(roots) > 1 else root.name)
+    entries = [f for f in found if isinstance(f, Picture)]
+    if not entries:
+        looked = ", ".join(map(str, roots)) or "no path"
+        raise InvalidArgument(
+            f"{looked}: no pictures; looked for {', '.join(PICTURE_SUFFIXES)}, images-idx3, .npy and .npz, also in a "
+            "folder per class"
+        )
+    if labels is not None:
+        given = _given_labels(labels, len(entries))
+        entries = [replace(entry, label=label) for entry, label in zip(entries, given, strict=True)]
+    return Pictures(tuple(entries), tuple(f for f in found if isinstance(f, Skipped)))
+
+
+def _folder(root: Path) -> Iterator[Picture | Skipped]:
+    """The pictures in a folder and, labelled with its name, in each folder below."""
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        name = "/".join(parts)
+        if path.is_dir():
+            continue
+        if not _is_array(path) and not path.name.lower().endswith(PICTURE_SUFFIXES):
+            if not _holds_labels(path):
+                yield Skipped(name, "neither a picture's name nor an array's")
+        elif any(part.startswith(".") for part in parts):
+            yield Skipped(name, "hidden file")
+        elif len(parts) > 2:
+            yield Skipped(name, "not directly in the folder of a class")
+        else:
+            for found in _file(path, name):
+                yield replace(found, label=parts[0]) if len(parts) == 2 else found
+
+
+def _file(path: Path, name: str) -> Iterator[Picture]:
+    """The pictures in one file: as many as its array holds, otherwise one, whether it can be read or not."""
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        yield from _rows(_map(path, name), None, None, name)
+    elif suffix == ".npz":
+        yield from _archive(path, name)
+    elif _is_idx(path):
+        beside = _labels_beside(path)
+        labels = None if beside is None else read_idx(beside)
+        yield from _rows(read_idx(path, name=name), labels, None, name, beside.name if beside else "")
+    else:
+        yield Picture(name, None, None, path)
+
+
+def _rows(
+    array: NDArray[Any], labels: NDArray[Any] | None, split: str | None, name: str, labels_name: str = "its labels"
+) -> Iterator[Picture]:
+    """One entry a row of (n, h, w) or (n, h, w, 1 or 3); (h, w) and (h, w, 3) are one picture."""
+    if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3 and labels is None):
+        array = array[None]
+    if array.ndim not in (3, 4) or array.dtype.kind not in "buif":
+        raise InvalidArgument(
+            f"{name}: pictures must be numbers of shape (n, h, w) or (n, h, w, 3), got {array.dtype} {array.shape}"
+        )
+    texts: Sequence[str | None] = [None] * len(array)
+    if labels is not None:
+        texts = _texts(labels, labels_name)
+        if len(texts) != len(array):
+            raise InvalidArgument(f"{name}: {len(array)} pictures, but {labels_name} has {len(texts)} labels")
+    for i, (row, label) in enumerate(zip(array, texts, strict=True)):
+        yield Picture(f"{name}[{i}]", label, split, row)
+
+
+def _archive(path: Path, name: str) -> Iterator[Picture]:
+    """The pictures in an .npz, under the names of `ARRAY_KEYS`. Pickles are never loaded."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            keys = {key.lower(): key for key in arrays.files}
+            members = {key: arrays[keys[key]] for pair in ARRAY_KEYS for key in pair[:2] if key in keys}
+    except _UNREADABLE as error:
+        raise InvalidArgument(f"{name}: cannot be read as a NumPy archive: {error}") from error
+    known = [(x, y, split) for x, y, split in ARRAY_KEYS if x in members]
+    if not known:
+        wanted = ", ".join(x for x, _, _ in ARRAY_KEYS)
+        raise InvalidArgument(f"{name}: needed is an array named one of {wanted}; there are {', '.join(keys.values())}")
+    for x, y, split in known:
+        yield from _rows(members[x], members.get(y), split, f"{name}:{keys[x]}", f"{name}:{keys.get(y)}")
+
+
+def _map(path: Path, name: str) -> NDArray[Any]:
+    """The array in an .npy file, mapped and not read. Pickles are never loaded."""
+    try:
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except _UNREADABLE as error:
+        raise InvalidArgument(f"{name}: cannot be read as a NumPy array: {error}") from error
+    return array
+
+
+def _given_labels(labels: Labels, n_pictures: int) -> list[str]:
+    """The caller's labels as strings, one a picture."""
+    if isinstance(labels, Path | str):
+        path = Path(labels)
+        if not path.exists():
+            raise NotFound(f"{path}: no such file; labels are an IDX or .npy file")
+        array = _map(path, str(path)) if path.suffix.lower() == ".npy" else read_idx(path)
+        texts, name = _texts(array, str(path)), str(path)
+    elif isinstance(labels, np.ndarray):
+        texts, name = _texts(labels, "labels"), "labels"
+    else:
+        kinds = {type(label) for label in labels}
+        if len(kinds) > 1 or not kinds <= {str, int}:
+            shown = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise InvalidArgument(f"labels must be all str or all int, got {shown}; 1 and '1' would be one class")
+        texts, name = [str(label) for label in labels], "labels"
+    if len(texts) != n_pictures:
+        raise InvalidArgument(f"{n_pictures} pictures, but {name} has {len(texts)} labels")
+    return texts
+
+
+def _texts(labels: NDArray[Any], name: str) -> list[str]:
+    if labels.ndim != 1 or labels.dtype.kind not in "iuU":
+        raise InvalidArgument(
+            f"{name}: labels must be whole numbers or text of shape (n,), got {labels.dtype} {labels.shape}"
+        )
+    return [str(label) for label in labels.tolist()]
+
+
+def _is_array(path: Path) -> bool:
+    return path.suffix.lower() in (".npy", ".npz") or ("idx3" in path.name.lower() and _is_idx(path))
+
+
+def _is_idx(path: Path) -> bool:
+    """By content; of a packed file the name must say it, for unpacking all to look inside is dear."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    return is_idx(head) or (head.startswith(GZIP) and "idx" in path.name.lower())
+
+
+def _holds_labels(path: Path) -> bool:
+    return "idx1" in path.name.lower() and _is_idx(path)
+
+
+def _labels_beside(path: Path) -> Path | None:
+    """train-images-idx3-ubyte.gz has its labels in train-labels-idx1-ubyte, packed or not."""
+    name = path.name.replace("images", "labels").replace("idx3", "idx1")
+    bare = name.removesuffix(".gz")
+    beside = [path.with_name(n) for n in (name, bare, f"{bare}.gz") if n != path.name]
+    return next((p for p in beside if p.exists()), None)

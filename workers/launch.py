@@ -17,11 +17,10 @@ log = logging.getLogger("streamfeat.worker")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with the exit status of a usage error, 64."""
+    """argparse with one line for a usage error, and its exit status 64."""
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}; see --help\n")
 
 
 def worker_parser(role: str, description: str) -> Parser:

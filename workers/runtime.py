@@ -6,8 +6,10 @@ kill loses little. Whatever happens to an item happens to it alone: an exception
 loop goes on.
 
 SIGTERM drains: nothing new is taken, what is leased is finished or, after `graceful_timeout_s`, handed back
-unharmed. A second signal hands back at once. When the broker goes away its leases go with it; the worker greets until
-there is a broker again.
+unharmed. A second signal hands back at once. A broker that is silent may come back, so its leases are kept and the
+worker greets it; once another broker answers, or this one does not know the worker, they are dropped. Until then
+nothing but HELLO is sent: lease numbers begin anew with each broker, and an old result under a new number would be
+another item's.
 """
 
 from __future__ import annotations
@@ -134,9 +136,11 @@ class Runtime:
         self._oldest_result = float("inf")
         self._outbox: deque[list[Frame]] = deque()
         self._slowest_s = 0.0
+        self._last_s = 0.0
+        self._broker = ""
+        self._n_let_go = 0
         self._drain_until = float("inf")
         self._drained = False
-        self._n_done = 0
 
     def run(self) -> None:
         """Warm up, then serve until told to stop.
@@ -179,8 +183,8 @@ class Runtime:
 
     def _wait_s(self, now: float) -> float:
         moments = [self._session.wait_s(now), self._notifier.wait_s(now), self._drain_until - now]
-        if self._outbox:
-            moments.append(0.01)
+        if self._outbox and self._session.state != "greeting":
+            moments.append(0.01)  # the socket's queue is full; any message or this long a wait, and it is tried again
         return max(0.0, min(moments))
 
     def _listen(self, wait_s: float) -> None:
@@ -205,6 +209,9 @@ class Runtime:
             return
         event = self._session.hear(message, now)
         if event == "welcome":
+            if self._session.broker != self._broker:
+                self._let_go("another one answers")
+            self._broker = self._session.broker
             if self._session.n_welcomes == 1:
                 self._notifier.say(READY, f"STATUS=ready, {', '.join(self._handler.stages)}")
             log.info("welcomed by broker %s", self._session.broker)
@@ -222,10 +229,11 @@ class Runtime:
         for item in task.items:
             self._leases.append(Lease(stage, options, item, now + item.fields["ttl_ms"] / 1000))
 
-    def _let_go(self, event: str) -> None:
-        """The broker that gave the leases is gone; whatever comes back gives them again."""
+    def _let_go(self, why: str) -> None:
+        """The broker that gave the leases is gone; who comes next gives them again."""
         if self._leases or self._results:
-            log.warning("broker gone (%s): %d leases dropped", event, len(self._leases) + len(self._results))
+            log.warning("broker gone (%s): %d leases dropped", why, len(self._leases) + len(self._results))
+        self._n_let_go += 1
         self._leases.clear()
         self._results.clear()
         self._results_bytes = 0
@@ -257,13 +265,8 @@ class Runtime:
             self._post(message)
 
     def _talk(self, now: float) -> None:
-        was = self._session.state
-        due = self._session.due(now)
-        if self._session.state != was:
-            self._let_go("silence")
-        if not self._outbox:
-            for message in due:  # said again later if the socket takes nothing now
-                self._send(message)
+        for message in self._session.due(now):
+            self._send(message)
         self._send_waiting()
         self._notifier.beat(now)
 
@@ -281,11 +284,11 @@ class Runtime:
         if predicted_s > self._session.heartbeat_s:
             for message in self._session.busy(int(predicted_s * 1000), now):
                 self._send(message)
-        conversation = self._session.n_welcomes, self._session.state == "greeting"
+        n_let_go = self._n_let_go
         results = self._handle(live)
-        took_s = time.monotonic() - now
+        self._last_s = took_s = time.monotonic() - now
         self._slowest_s = max(took_s, 0.95 * self._slowest_s)
-        if (self._session.n_welcomes, self._session.state == "greeting") != conversation:
+        if n_let_go != self._n_let_go:  # while the handler beat
             return
         for lease, result in zip(live, results, strict=True):
             self._finish(lease, result, 1000 * took_s / len(live))
@@ -337,14 +340,13 @@ class Runtime:
         self._oldest_result = min(self._oldest_result, time.monotonic())
         self._results.append((lease.stage, done))
         self._results_bytes += done.n_bytes
-        self._n_done += 1
 
     def _flush(self, now: float) -> None:
         """Send the results there are, once they are enough or have waited enough."""
         if not self._results:
             return
         enough = len(self._results) >= FLUSH_ITEMS or self._results_bytes >= FLUSH_BYTES or not self._leases
-        if not enough and now < self._oldest_result + FLUSH_AFTER_S:
+        if not enough and now + self._last_s < self._oldest_result + FLUSH_AFTER_S:  # the next group takes as long
             return
         for stage in dict.fromkeys(stage for stage, _ in self._results):
             self._post(Message("RESULT", {"stage": stage}, tuple(item for at, item in self._results if at == stage)))
@@ -367,7 +369,7 @@ class Runtime:
             self._outbox.extend(encode_parts(Message(message.verb, message.fields, (failed,))))
 
     def _send_waiting(self) -> None:
-        while self._outbox and self._send_frames(self._outbox[0]):
+        while self._outbox and self._session.state != "greeting" and self._send_frames(self._outbox[0]):
             self._outbox.popleft()
 
     def _send(self, message: Message) -> None:

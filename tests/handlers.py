@@ -1,0 +1,82 @@
+"""A worker whose handler does what an item's name asks for: the same loop as every worker, without a bank.
+
+    python -m tests.handlers --connect ENDPOINT --name NAME
+
+The feature of a signal is its samples as float32. Names that act: `boom` raises, `refuse` raises an error of ours,
+`die` kills the process, `sleep:S` takes S seconds, `few` returns too few results, `wild` returns a field that does not
+travel. Each may be followed by `/anything`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from streamfeat.workers.launch import serve, worker_parser
+from streamfeat.workers.notify import begin
+
+from streamfeat.errors import ItemFailed
+from streamfeat.payloads import feature_result, item_to_signal
+from streamfeat.wire.messages import Item
+
+BANK = "ec" * 32
+
+
+class Echo:
+    """Handler of `features` for the bank `echo`."""
+
+    kind = "features"
+    stages: tuple[str, ...] = (f"features:{BANK}",)
+    banks: dict[str, str] = {"echo": BANK}  # noqa: RUF012 - never changed
+    n_items = 32
+    n_bytes = 1 << 20
+
+    def warm(self) -> None:
+        """As long as STREAMFEAT_TEST_WARM_S says."""
+        time.sleep(float(os.environ.get("STREAMFEAT_TEST_WARM_S", "0")))
+
+    def handle(
+        self, stage: str, items: Sequence[Item], _options: Mapping[str, Any], beat: Callable[[int], None]
+    ) -> list[Item]:
+        """One result an item, or what its name asks for."""
+        results = []
+        for item in items:
+            act, _, value = str(item.fields.get("name", "")).split("/")[0].partition(":")
+            if act == "boom":
+                raise ValueError("secret detail")
+            if act == "refuse":
+                raise ItemFailed(f"refused at {stage.partition(':')[0]}")
+            if act == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if act == "sleep":
+                time.sleep(float(value))
+            if act == "few":
+                return []
+            result = feature_result(item_to_signal(item).samples.astype(np.float32), BANK)
+            if act == "wild":
+                result.fields["surprise"] = {1, 2}
+            results.append(result)
+            beat(0)
+        return results
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def main() -> int:
+    """Run the worker; its exit status."""
+    stop, notifier = begin(os.environ)
+    parser = worker_parser("features", __doc__ or "")
+    parser.add_argument("--together", type=int, default=1)
+    args = parser.parse_args()
+    status: int = serve(Echo, args, stop, notifier, n_together=args.together)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The broker process: two ROUTER sockets round the decisions of `streamfeat.wire.routing`.
+
+    python -m streamfeat.workers.broker --front ipc:///run/streamfeat/front.sock --back ipc:///run/streamfeat/back.sock
+
+The loop decodes, asks the core, encodes and sends; it decides three things itself, all about sockets. A peer that
+cannot be reached (EHOSTUNREACH) is lost. So is one whose queue is full (EAGAIN): credit keeps every honest peer far
+below the high-water mark, so it does not read. And workers are pinged several times a second, not to hear from them
+but to run into EHOSTUNREACH soon after one was killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import get_args
+
+import zmq
+
+from streamfeat.endpoints import open_router
+from streamfeat.errors import EXIT_OK, InternalError, StreamfeatError
+from streamfeat.wire.codec import HEADER_BYTES, decode, encode_parts, glimpse
+from streamfeat.wire.messages import Frame, Message, error_fields, failed_item
+from streamfeat.wire.routing import Broker, Outgoing, Side
+from streamfeat.wire.settings import BrokerSettings
+
+from .launch import Parser
+from .notify import READY, STOPPING, Notifier, Stop, begin
+
+log = logging.getLogger("streamfeat.broker")
+
+PROBE_EVERY_S = 0.2
+"""How often each worker is sent a PING; a killed worker is noticed within about that."""
+
+DRAIN_TIMEOUT_S = 10.0
+BURST = 64
+"""Messages taken from one socket before the other has its turn."""
+
+
+class BrokerLoop:
+    """The sockets of a broker, and the loop between them and its core."""
+
+    def __init__(
+        self, settings: BrokerSettings, front: str, back: str, *, stop: Stop, notifier: Notifier, drain_timeout_s: float
+    ) -> None:
+        self._core = Broker(settings, secrets.token_hex(8), time.monotonic())
+        self._stop = stop
+        self._notifier = notifier
+        self._drain_timeout_s = drain_timeout_s
+        self._next_probe = 0.0
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._sockets: dict[Side, zmq.Socket[bytes]] = {}
+        endpoints: dict[Side, str] = {"front": front, "back": back}
+        try:
+            for side, endpoint in endpoints.items():
+                frame_bytes = settings.item_bytes + HEADER_BYTES
+                self._sockets[side] = open_router(self._context, endpoint, max_frame_bytes=frame_bytes)
+        except StreamfeatError:
+            self._close()
+            raise
+
+    def run(self) -> None:
+        """Serve until told to stop; then refuse what is new, finish what was accepted, and say goodbye."""
+        poller = zmq.Poller()
+        for socket in self._sockets.values():
+            poller.register(socket, zmq.POLLIN)
+        poller.register(self._stop.fd, zmq.POLLIN)
+        self._stop.defer()
+        self._notifier.say(READY)
+        drain_until = float("inf")
+        while time.monotonic() < drain_until and self._stop.count < 2 and not (self._core.draining and self._core.idle):
+            if self._stop.fd in dict(poller.poll(ceil(1000 * self._wait_s(time.monotonic(), drain_until)))):
+                self._stop.clear()
+            if self._stop.count and not self._core.draining:
+                log.info("draining")
+                self._notifier.say(STOPPING)
+                self._core.drain()
+                drain_until = time.monotonic() + self._drain_timeout_s
+            self._turn()
+        self._send_all(self._core.stop(time.monotonic()))
+        self._close()
+
+    def _wait_s(self, now: float, drain_until: float) -> float:
+        moments = (self._core.next_wake(now), self._next_probe - now, drain_until - now, self._notifier.wait_s(now))
+        return max(0.0, min(moments))
+
+    def _turn(self) -> None:
+        for side in get_args(Side):
+            self._receive(side)
+        now = time.monotonic()
+        self._send_all(self._core.tick(now))
+        if now >= self._next_probe:
+            self._next_probe = now + PROBE_EVERY_S
+            self._send_all([Outgoing("back", address, Message("PING")) for address in list(self._core.workers)])
+            for note in self._core.take_notes():
+                log.info("%s", note)
+            self._notifier.status(f"{len(self._core.workers)} workers, {len(self._core.clients)} clients")
+        self._notifier.beat(now)
+
+    def _receive(self, side: Side) -> None:
+        for _ in range(BURST):
+            try:
+                peer, *frames = self._sockets[side].recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            self._send_all(self._answer(side, peer, frames, time.monotonic()))
+
+    def _answer(self, side: Side, peer: bytes, frames: Sequence[Frame], now: float) -> list[Outgoing]:
+        """What the core makes of a message; a bug in it costs that message and nothing else."""
+        try:
+            try:
+                message = decode(frames)
+            except StreamfeatError as error:
+                verb, ids = glimpse(frames)
+                return self._core.malformed(side, peer, error, now, verb=verb, ids=ids)
+            return self._core.receive(side, peer, message, now)
+        except Exception:
+            error_id = secrets.token_hex(4)
+            log.exception("error %s with a message at the %s", error_id, side)
+            verb, ids = glimpse(frames)
+            fields = {**error_fields(InternalError(f"a bug in the broker, error id {error_id}")), "ids": ids}
+            return [Outgoing(side, peer, Message("ERROR", fields if verb is None else {**fields, "verb": verb}))]
+
+    def _send_all(self, outgoing: Iterable[Outgoing]) -> None:
+        """Send, and send what follows from what could not be sent."""
+        waiting = deque(outgoing)
+        while waiting:
+            side, peer, message = waiting.popleft()
+            if not all(self._send(side, peer, frames) for frames in self._encode(message)):
+                waiting.extend(self._core.lost(side, peer, time.monotonic()))
+
+    def _encode(self, message: Message) -> list[list[Frame]]:
+        """Frames of a message; of one that breaks the wire's rules (a bug of ours), what can still be said."""
+        try:
+            return encode_parts(message)
+        except StreamfeatError as error:
+            log.error("%s cannot travel: %s", message.verb, error)
+            if message.verb != "REPLY":
+                return []
+            failed = InternalError(f"the reply cannot travel: {error}")
+            items = tuple(failed_item(item.fields["id"], failed) for item in message.items)
+            return encode_parts(Message("REPLY", {}, items))
+
+    def _send(self, side: Side, peer: bytes, frames: list[Frame]) -> bool:
+        try:
+            self._sockets[side].send_multipart([peer, *frames], zmq.DONTWAIT, copy=False)
+        except zmq.ZMQError as error:
+            if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                return False
+            raise
+        return True
+
+    def _close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+        self._context.term()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the broker; its exit status."""
+    stop, notifier = begin(os.environ)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="broker %(levelname)s %(message)s")
+    usual = BrokerSettings()
+    parser = Parser(prog="python -m streamfeat.workers.broker", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--front", required=True, metavar="ENDPOINT", help="where clients connect")
+    parser.add_argument("--back", required=True, metavar="ENDPOINT", help="where workers connect")
+    parser.add_argument("--heartbeat-ms", type=int, default=usual.heartbeat_ms, metavar="MS")
+    parser.add_argument("--credit-items", type=int, default=usual.credit_items, metavar="N", help="of each client")
+    parser.add_argument("--credit-bytes", type=int, default=usual.credit_bytes, metavar="N", help="of each client")
+    parser.add_argument("--retained-bytes", type=int, default=usual.max_retained_bytes, metavar="N", help="of all")
+    parser.add_argument("--batch-items", type=int, default=usual.max_batch_items, metavar="N", help="in one message")
+    parser.add_argument("--drain-timeout-s", type=float, default=DRAIN_TIMEOUT_S, metavar="S")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the process that started it ends")
+    args = parser.parse_args(argv)
+    if args.stop_with_parent:
+        stop.with_parent()
+    try:
+        settings = BrokerSettings(
+            heartbeat_ms=args.heartbeat_ms,
+            credit_items=args.credit_items,
+            credit_bytes=args.credit_bytes,
+            max_retained_bytes=args.retained_bytes,
+            max_batch_items=args.batch_items,
+        )
+        BrokerLoop(
+            settings, args.front, args.back, stop=stop, notifier=notifier, drain_timeout_s=args.drain_timeout_s
+        ).run()
+    except StreamfeatError as error:
+        log.error("%s: %s", error.code, error)
+        return error.exit_status
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""The lease: the broker's note of one accepted item, from the moment it is accepted until nobody holds it.
+
+`TRANSITIONS` is the whole life of a lease; `Lease.move` allows nothing else, and the tests read the same table.
+
+    state     what it means                                          the client     the payload
+    queued    waiting for a worker, at its current stage             is waiting     kept
+    working   with a worker, under a number of its own               is waiting     kept, to be sent again
+    orphaned  with a worker, but nobody waits for the result         was answered   dropped
+    done      with nobody                                            was answered   dropped
+
+Each dispatch draws a new number, so what a worker says about an older one is told apart: late, twice, or stray.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from streamfeat.errors import InternalError
+from streamfeat.wire.messages import Array
+
+if TYPE_CHECKING:
+    from streamfeat.wire.peers import Client, Worker
+    from streamfeat.wire.services import Route
+
+State = Literal["queued", "working", "orphaned", "done"]
+Event = Literal["dispatch", "advance", "hand back", "lose", "abandon", "finish"]
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    ("queued", "dispatch"): "working",
+    ("queued", "finish"): "done",  # cancelled, past its deadline, or the client left
+    ("working", "advance"): "queued",  # this stage is done, the route goes on
+    ("working", "hand back"): "queued",  # the worker did not start it: costs no attempt
+    ("working", "lose"): "queued",  # the worker went away: one attempt more
+    ("working", "finish"): "done",  # the last result, a failure, or quarantined
+    ("working", "abandon"): "orphaned",  # answered at its deadline, or the client left
+    ("orphaned", "finish"): "done",  # the worker answered after all, handed it back or went away
+}
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """One accepted item: whose it is, where it stands on its route, and who has it.
+
+    `size` is what the item weighs at its current stage, `charge` what it weighed when it came: that much of the
+    client's credit is spent until the reply.
+    """
+
+    client: Client
+    id: int  # the client's
+    fields: dict[str, Any]  # stream, seq, label, group, name, signal: what workers are told
+    arrays: tuple[Array, ...]
+    route: Route
+    deadline: float
+    accepted: float
+    order: int  # of acceptance; also the key in queues
+    size: int
+    charge: int
+    state: State = "queued"
+    step: int = 0
+    number: int = 0  # of the current dispatch
+    worker: Worker | None = None
+    lost_with: list[str] = field(default_factory=list)  # names of the workers that went away with it
+    since: float = 0.0  # when it joined the queue
+    queue_s: float = 0.0
+    compute_ms: float = 0.0
+
+    def move(self, event: Event) -> None:
+        """Take the transition, or raise InternalError if the table has none."""
+        state = TRANSITIONS.get((self.state, event))
+        if state is None:
+            raise InternalError(f"lease of item {self.id} is {self.state}: no transition {event!r}")
+        self.state = state
+
+    @property
+    def stage(self) -> str:
+        """The stage it stands at."""
+        return self.route.stages[self.step]
+
+    @property
+    def last_stage(self) -> bool:
+        """Whether the route ends here."""
+        return self.step + 1 == len(self.route.stages)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options concern the last stage; the ones before it batch better without."""
+        return self.route.options if self.last_stage else {}
+
+    @property
+    def attempt(self) -> int:
+        """1, and one more for each worker that went away with it."""
+        return 1 + len(self.lost_with)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a client still waits for it."""
+        return self.state in ("queued", "working")
+
+
+class Deadlines:
+    """Unanswered leases by deadline.
+
+    A heap from which answered leases are not taken out one by one but swept when they are the majority: memory is
+    bounded by what is open, not by how long deadlines are.
+    """
+
+    _SLACK = 64
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Lease]] = []
+        self.n_open = 0
+
+    def add(self, lease: Lease) -> None:
+        """Watch a lease that was just accepted."""
+        self.n_open += 1
+        heapq.heappush(self._heap, (lease.deadline, lease.order, lease))
+
+    def drop(self) -> None:
+        """One of the leases was answered; its state says which."""
+        self.n_open -= 1
+        if len(self._heap) > 2 * self.n_open + self._SLACK:
+            self._heap = [entry for entry in self._heap if entry[2].unanswered]
+            heapq.heapify(self._heap)
+
+    def due(self, now: float) -> list[Lease]:
+        """Take out the unanswered leases whose time is up."""
+        leases = []
+        while self._heap and self._heap[0][0] <= now:
+            lease = heapq.heappop(self._heap)[2]
+            if lease.unanswered:
+                leases.append(lease)
+        return leases
+
+    def next(self) -> float | None:
+        """The earliest deadline; that of an answered lease at worst, which wakes somebody for nothing."""
+        return self._heap[0][0] if self._heap else None

@@ -1,0 +1,303 @@
+"""The broker's books: every accepted item, who has it, what it weighs, and what was answered.
+
+All that happens to a lease happens here; who the peers are and what they said is `routing`'s business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from streamfeat.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InternalError,
+    Overloaded,
+    Quarantined,
+    StreamfeatError,
+    Unavailable,
+)
+from streamfeat.wire.leases import Deadlines, Lease
+from streamfeat.wire.messages import Item, Message, failed_item
+from streamfeat.wire.peers import Client, Worker
+from streamfeat.wire.queues import Queues
+from streamfeat.wire.replies import ReplyCache
+from streamfeat.wire.services import Route
+from streamfeat.wire.settings import BrokerSettings
+
+_TOLD_TO_WORKERS = ("label", "group", "name", "signal")
+_REMEMBERED = 4096  # revoked numbers, to tell a late result from one given twice
+
+
+class Ledger:
+    """Leases, queues, deadlines, replies and counters.
+
+    `counts` has accepted, answered, abandoned, redelivered, handed_back, repeated, duplicates, late, stray; `failed`
+    and `refused` count error codes, of accepted items and of items refused at the door. At any time accepted =
+    answered + abandoned + failed + n_open.
+    """
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self.queues = Queues()
+        self.replies = ReplyCache(settings.cached_replies, settings.cached_bytes)
+        self.retained_bytes = 0
+        self.counts: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.notes: deque[str] = deque(maxlen=1000)
+        self._deadlines = Deadlines()
+        self._answers: dict[Client, list[Item]] = {}
+        self._revoked: OrderedDict[int, None] = OrderedDict()
+        self._order = 0
+        self._number = 0
+
+    @property
+    def n_open(self) -> int:
+        """Accepted items that nobody has answered."""
+        return self._deadlines.n_open
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do."""
+        return self._deadlines.next()
+
+    # --- at the door --------------------------------------------------------------------------------------------------
+
+    def repeated(self, client: Client, item_id: int) -> bool:
+        """Whether this id came before: under way, it is left alone; answered, it is answered again."""
+        if item_id not in client.leases:
+            reply = self.replies.again(client.run, item_id)
+            if reply is None:
+                return False
+            self._answers.setdefault(client, []).append(reply)
+        self.counts["repeated"] += 1
+        return True
+
+    def refuse(self, client: Client, item_id: int, error: StreamfeatError) -> None:
+        """Answer an item that is not accepted; the answer is not remembered, the id may be tried again."""
+        self.refused[error.code] += 1
+        self._answers.setdefault(client, []).append(failed_item(item_id, error))
+
+    def admit(self, client: Client, n_bytes: int) -> None:
+        """Raise Overloaded, and say which limit it is, if there is no room for an item of that weight."""
+        limits, again = self.settings, self.settings.retry_after_ms
+        if len(client.leases) >= limits.credit_items:
+            raise Overloaded(f"credit of {limits.credit_items} items is used up; wait for replies", again)
+        if client.leases and client.n_bytes + n_bytes > limits.credit_bytes:
+            raise Overloaded(f"credit of {limits.credit_bytes} bytes is used up; wait for replies", again)
+        if self.retained_bytes + n_bytes > limits.max_retained_bytes:
+            raise Overloaded(f"the broker holds its limit of {limits.max_retained_bytes} bytes; try again", again)
+
+    def accept(self, client: Client, item: Item, route: Route, deadline: float, now: float) -> None:
+        """Take the item in, and queue it for its first stage."""
+        given = item.fields
+        fields = {"stream": given.get("stream", client.run), "seq": given.get("seq", given["id"])}
+        fields.update((name, given[name]) for name in _TOLD_TO_WORKERS if name in given)
+        n_bytes = item.n_bytes
+        self._order += 1
+        lease = Lease(
+            client=client,
+            id=given["id"],
+            fields=fields,
+            arrays=item.arrays,
+            route=route,
+            deadline=deadline,
+            accepted=now,
+            order=self._order,
+            size=n_bytes,
+            charge=n_bytes,
+        )
+        client.leases[lease.id] = lease
+        client.n_bytes += n_bytes
+        self.retained_bytes += n_bytes
+        self.counts["accepted"] += 1
+        self._deadlines.add(lease)
+        self.queues.put(lease, now)
+
+    # --- to and from workers ------------------------------------------------------------------------------------------
+
+    def dispatch(self, workers_of: Callable[[str], Sequence[Worker]], now: float) -> Iterable[tuple[Worker, Message]]:
+        """Lease out what the workers' credit allows; the TASKs, each for its worker."""
+        for worker, batch in self.queues.assign(workers_of, self.settings.max_batch_items):
+            worker.n_tasks += 1
+            fields: dict[str, Any] = {"stage": batch[0].stage}
+            if batch[0].options:
+                fields["options"] = batch[0].options
+            yield worker, Message("TASK", fields, tuple(self._lease_out(lease, worker, now) for lease in batch))
+
+    def _lease_out(self, lease: Lease, worker: Worker, now: float) -> Item:
+        lease.move("dispatch")
+        self._number += 1
+        lease.number, lease.worker = self._number, worker
+        lease.queue_s += now - lease.since
+        worker.take(lease.number, lease)
+        if lease.lost_with:
+            self.counts["redelivered"] += 1
+        ttl_ms = max(1, math.ceil((lease.deadline - now) * 1000))
+        fields = {"id": lease.number, "ttl_ms": ttl_ms, **lease.fields}
+        if lease.route.bank is not None:
+            fields["bank"] = lease.route.bank
+        return Item(fields, lease.arrays)
+
+    def result(self, worker: Worker, item: Item, now: float) -> None:
+        """Take a worker's result: the item goes on along its route, or its client is answered."""
+        number = item.fields["id"]
+        lease = worker.release(number)
+        if lease is None:
+            self.count_unowned(number)
+        elif not lease.unanswered:
+            lease.move("finish")
+            self.counts["late"] += 1
+        else:
+            lease.compute_ms += item.fields.get("compute_ms", 0.0)
+            if item.fields["ok"] and not lease.last_stage:
+                self._advance(lease, item, now)
+            else:
+                self._answer(lease, item.fields, item.arrays, now)
+
+    def _advance(self, lease: Lease, item: Item, now: float) -> None:
+        kind, bank = item.fields["kind"], item.fields.get("bank")
+        if kind != "features" or bank != lease.route.bank or len(item.arrays) != 1:
+            came = f"{kind} of bank {bank} with {len(item.arrays)} arrays"
+            self.give_up(lease, InternalError(f"a worker gave {came} at {lease.stage}, not one feature"), now)
+            return
+        lease.move("advance")
+        lease.step += 1
+        lease.worker = None
+        lease.arrays = item.arrays
+        self.retained_bytes += item.n_bytes - lease.size
+        lease.size = item.n_bytes
+        self.queues.put(lease, now)
+
+    def count_unowned(self, number: int) -> None:
+        """Count a result under a number that the sender does not hold."""
+        if number in self._revoked:
+            self.counts["late"] += 1
+        elif 0 < number <= self._number:
+            self.counts["duplicates"] += 1
+        else:
+            self.counts["stray"] += 1
+
+    def hand_back(self, worker: Worker, numbers: Iterable[int], now: float) -> None:
+        """Queue what a worker returns unstarted, in front; it costs no attempt."""
+        back = []
+        for lease in self._revoke(worker, numbers):
+            lease.move("hand back")
+            self.counts["handed_back"] += 1
+            back.append(lease)
+        self.queues.put_back(back, now)
+
+    def lose(self, worker: Worker, now: float) -> None:
+        """Queue what a worker went away with, in front and one attempt later; quarantine at the last attempt."""
+        back = []
+        for lease in self._revoke(worker, tuple(worker.leases)):
+            lease.lost_with.append(worker.name)
+            if len(lease.lost_with) < self.settings.max_attempts:
+                lease.move("lose")
+                back.append(lease)
+                continue
+            blame = f"{len(lease.lost_with)} workers went away while they had it: {', '.join(lease.lost_with)}"
+            self.notes.append(f"quarantined item {lease.id} of client {lease.client.run}: {blame}")
+            self.give_up(lease, Quarantined(f"{blame}; look at the item, and at the workers' logs"), now)
+        self.queues.put_back(back, now)
+
+    def _revoke(self, worker: Worker, numbers: Iterable[int]) -> Iterable[Lease]:
+        """Take leases back from a worker; those that somebody waits for are given."""
+        for number in numbers:
+            lease = worker.release(number)
+            if lease is None:
+                self.counts["stray"] += 1
+                continue
+            self._revoked[number] = None
+            if len(self._revoked) > _REMEMBERED:
+                self._revoked.popitem(last=False)
+            lease.worker = None
+            if lease.unanswered:
+                yield lease
+            else:
+                lease.move("finish")
+
+    # --- to clients ---------------------------------------------------------------------------------------------------
+
+    def give_up(self, lease: Lease, error: StreamfeatError, now: float) -> None:
+        """Answer an open lease with an error, wherever it stands."""
+        if lease.state == "queued":
+            self.queues.remove(lease)
+        self._answer(lease, failed_item(lease.id, error).fields, (), now)
+
+    def cancel(self, lease: Lease, now: float) -> None:
+        """Answer CANCELLED if no worker has it; otherwise it takes its course."""
+        if lease.state == "queued":
+            self.give_up(lease, Cancelled("withdrawn before it was computed"), now)
+
+    def expire(self, now: float, workers_of: Callable[[str], Sequence[Worker]]) -> None:
+        """Answer DEADLINE_EXCEEDED for what is out of time, and say what it was waiting for."""
+        for lease in self._deadlines.due(now):
+            where = lease.stage[:21]  # a bank's hash is long
+            if lease.worker is not None:
+                reason = f"worker {lease.worker.name} did not answer in time at {where}; send it with more time"
+            elif workers_of(lease.stage):
+                reason = f"still queued for {where}; add workers, or send it with more time"
+            else:
+                reason = f"no worker serves {where} at present; start one"
+            if lease.lost_with:
+                reason += f" (lost before with {', '.join(lease.lost_with)})"
+            self.give_up(lease, DeadlineExceeded(reason), now)
+
+    def abandon(self, client: Client) -> None:
+        """Drop what a client that left was waiting for."""
+        for lease in client.leases.values():
+            if lease.state == "queued":
+                self.queues.remove(lease)
+            self._close(lease)
+            self.counts["abandoned"] += 1
+        client.leases.clear()
+        client.n_bytes = 0
+        self._answers.pop(client, None)
+
+    def close(self, clients: Iterable[Client], now: float) -> None:
+        """Answer everything that is open as UNAVAILABLE."""
+        for client in clients:
+            for lease in tuple(client.leases.values()):
+                self.give_up(lease, Unavailable("the broker is stopping; send it again to the next one"), now)
+
+    def take_answers(self) -> Iterable[tuple[Client, Message]]:
+        """The REPLYs that have come together, each for its client."""
+        answers, self._answers = self._answers, {}
+        for client, items in answers.items():
+            yield client, Message("REPLY", {}, tuple(items))
+
+    def _answer(self, lease: Lease, fields: dict[str, Any], arrays: tuple[Any, ...], now: float) -> None:
+        if lease.state == "queued":
+            lease.queue_s += now - lease.since
+        reply = {
+            **fields,
+            "id": lease.id,
+            "attempt": lease.attempt,
+            "queue_ms": round(lease.queue_s * 1000, 3),
+            "compute_ms": lease.compute_ms,
+        }
+        if lease.number and lease.worker is not None:
+            reply["worker"] = lease.worker.name
+        if reply["ok"]:
+            self.counts["answered"] += 1
+            if lease.route.bank is not None:
+                reply.setdefault("bank", lease.route.bank)
+        else:
+            self.failed[reply["error"]["code"]] += 1
+        item = Item(reply, arrays)
+        self.replies.put(lease.client.run, item)
+        self._answers.setdefault(lease.client, []).append(item)
+        del lease.client.leases[lease.id]
+        lease.client.n_bytes -= lease.charge
+        self._close(lease)
+
+    def _close(self, lease: Lease) -> None:
+        """Nobody waits any more: the payload goes, and the lease with it unless a worker still has it."""
+        held = lease.worker is not None and lease.number in lease.worker.leases
+        lease.move("abandon" if held else "finish")
+        lease.arrays = ()
+        self.retained_bytes -= lease.size
+        self._deadlines.drop()

@@ -1,0 +1,172 @@
+"""What waits for a worker: one queue for each stage, bank and set of options, and who gets what next.
+
+Fairness: clients take turns within a queue, queues take turns among themselves; each client's items stay in order.
+
+A suspect, an item that was with a worker when it went away, goes first and alone: it waits for an idle worker, and
+the worker gets nothing else until it has answered. So an item that ends its worker takes no neighbour with it. While it
+waits, the least loaded worker gets nothing new and becomes idle; the same is done for an item over every worker's free
+bytes. Workers that a suspect was lost with are avoided while there are others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+
+from streamfeat.wire.leases import Lease
+from streamfeat.wire.peers import Client, Worker
+
+Key = tuple[str, str | None, str]
+"""Stage, bank, options: items under the same key may travel in one TASK."""
+
+
+class StageQueue:
+    """The leases that wait under one key."""
+
+    def __init__(self) -> None:
+        self.suspects: OrderedDict[int, Lease] = OrderedDict()
+        self._lines: OrderedDict[Client, OrderedDict[int, Lease]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.suspects) + sum(map(len, self._lines.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self.suspects or self._lines)
+
+    def put(self, lease: Lease) -> None:
+        """At the end of its client's line."""
+        self._lines.setdefault(lease.client, OrderedDict())[lease.order] = lease
+
+    def put_back(self, lease: Lease) -> None:
+        """At the front: among the suspects, or in its client's line if nothing is held against it."""
+        if lease.lost_with:
+            self.suspects[lease.order] = lease
+            self.suspects.move_to_end(lease.order, last=False)
+        else:
+            self.put(lease)
+            self._lines[lease.client].move_to_end(lease.order, last=False)
+            self._lines.move_to_end(lease.client, last=False)
+
+    def remove(self, lease: Lease) -> None:
+        """Take it out, wherever it stands."""
+        if self.suspects.pop(lease.order, None) is None:
+            line = self._lines[lease.client]
+            del line[lease.order]
+            if not line:
+                del self._lines[lease.client]
+
+    def head(self) -> Lease | None:
+        """Who is next, suspects apart."""
+        for line in self._lines.values():
+            return next(iter(line.values()))
+        return None
+
+    def take(self, n_items: int, n_bytes: int) -> list[Lease]:
+        """The next ones, one client after the other: the head in any case, more while the bytes last."""
+        batch: list[Lease] = []
+        while self._lines and len(batch) < n_items:
+            client, line = next(iter(self._lines.items()))
+            lease = next(iter(line.values()))
+            if batch and lease.size > n_bytes:
+                break
+            del line[lease.order]
+            if line:
+                self._lines.move_to_end(client)
+            else:
+                del self._lines[client]
+            n_bytes -= lease.size
+            batch.append(lease)
+        return batch
+
+
+class Queues:
+    """All queues that have something in them, and the choice of who gets what."""
+
+    def __init__(self) -> None:
+        self._by_key: OrderedDict[Key, StageQueue] = OrderedDict()
+
+    def put(self, lease: Lease, now: float) -> None:
+        """Queue for its current stage."""
+        lease.since = now
+        self._queue(lease).put(lease)
+
+    def put_back(self, leases: Sequence[Lease], now: float) -> None:
+        """Queue in front of all others, in the order given."""
+        for lease in reversed(leases):
+            lease.since = now
+            self._queue(lease).put_back(lease)
+
+    def remove(self, lease: Lease) -> None:
+        """Take out a queued lease."""
+        key = _key(lease)
+        self._by_key[key].remove(lease)
+        if not self._by_key[key]:
+            del self._by_key[key]
+
+    def assign(
+        self, workers_of: Callable[[str], Sequence[Worker]], max_batch_items: int
+    ) -> Iterator[tuple[Worker, list[Lease]]]:
+        """Give out what can be given, batch by batch; the caller notes each with `Worker.take` before the next."""
+        held: set[Worker] = set()
+        given = True
+        while given:
+            given = False
+            for key in tuple(self._by_key):
+                queue = self._by_key[key]
+                workers = workers_of(key[0])
+                worker, batch = _choose(queue, workers, held, max_batch_items) if workers else (None, [])
+                if worker is not None:
+                    if queue:
+                        self._by_key.move_to_end(key)
+                    else:
+                        del self._by_key[key]
+                    given = True
+                    yield worker, batch
+
+    def counts(self) -> Iterator[tuple[Key, int]]:
+        """Each key and how many wait under it."""
+        return ((key, len(queue)) for key, queue in self._by_key.items())
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def _queue(self, lease: Lease) -> StageQueue:
+        key = _key(lease)
+        queue = self._by_key.get(key)
+        if queue is None:
+            queue = self._by_key[key] = StageQueue()
+        return queue
+
+
+def _key(lease: Lease) -> Key:
+    options = lease.options
+    return lease.stage, lease.route.bank, repr(sorted(options.items())) if options else ""  # repr: 1 is not True
+
+
+def _choose(
+    queue: StageQueue, workers: Sequence[Worker], held: set[Worker], max_batch_items: int
+) -> tuple[Worker | None, list[Lease]]:
+    """A worker and what it should get from this queue; workers to be left alone are added to `held`."""
+    if queue.suspects:
+        suspect = next(iter(queue.suspects.values()))
+        able = [w for w in workers if w.name not in suspect.lost_with] or workers
+        least = min(able, key=_load)
+        if not least.leases:
+            del queue.suspects[suspect.order]
+            least.alone = True
+            return least, [suspect]
+        held.add(least)
+    head = queue.head()
+    ready = [w for w in workers if w.free_items > 0 and not w.alone and w not in held]
+    if head is None or not ready:
+        return None, []
+    fitting = [w for w in ready if w.fits(head.size)]
+    if not fitting:
+        held.add(min(ready, key=_load))
+        return None, []
+    worker = max(fitting, key=lambda w: (w.free_items, -w.n_tasks))
+    return worker, queue.take(min(max_batch_items, worker.free_items), worker.credit_bytes - worker.n_bytes)
+
+
+def _load(worker: Worker) -> tuple[int, int]:
+    return len(worker.leases), worker.n_tasks

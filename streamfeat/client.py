@@ -43,8 +43,8 @@ from streamfeat.wire.session import Session
 
 __all__ = ["Client", "Job", "Result"]
 
-WINDOW = 128
-"""Jobs under way unless the caller says otherwise: enough for four workers with two messages of 16 each."""
+WINDOW = 64
+"""Jobs under way unless the caller says otherwise: a dozen workers stay busy, and nobody queues for long."""
 
 PULL = 16
 """Jobs taken from the caller between two looks at the socket, and so the items of a REQUEST."""
@@ -155,7 +155,7 @@ class Client:
         ordered : bool
             Yield in the order of the jobs; else as they are done.
         window : int, optional
-            Most jobs pulled and not yet yielded; 128 unless given. The broker's credit is a bound as well.
+            Most jobs pulled and not yet yielded; 64 unless given. The broker's credit is a bound as well.
         options : mapping, optional
             For the last stage, such as {"k": 5} for search.
         timeout_s : float, optional

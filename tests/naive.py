@@ -181,3 +181,37 @@ def nested_leave_one_group_out(
         W, b = ridge(X[~out], Y[~out], chosen[group], intercept)
         answers[out] = (X[out] @ W + b).argmax(axis=1)
     return chosen, answers
+
+
+class NeighbourList:
+    """An index as a list of (id, label, vector): searched by measuring everything."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.entries: list[tuple[int, Any, list[float]]] = []
+        self.next_id = 0
+
+    def add(self, vectors: Sequence[Sequence[float]], labels: Sequence[Any]) -> list[int]:
+        """Ids count up and are never used again."""
+        ids = []
+        for vector, label in zip(vectors, labels, strict=True):
+            self.entries.append((self.next_id, label, list(vector)))
+            ids.append(self.next_id)
+            self.next_id += 1
+        return ids
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """The others stay as they are."""
+        self.entries = [entry for entry in self.entries if entry[0] not in ids]
+
+    def search(self, query: Sequence[float], k: int) -> list[tuple[float, int, Any]]:
+        """The k nearest (distance, id, label), or all; ties by id."""
+        measured = [(self.distance(query, vector), at, label) for at, label, vector in self.entries]
+        return sorted(measured, key=lambda entry: entry[:2])[:k]
+
+    def distance(self, a: Sequence[float], b: Sequence[float]) -> float:
+        """1 - cos, 1 if either is zero; or Euclidean."""
+        if self.metric == "l2":
+            return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+        lengths = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(y * y for y in b))
+        return 1.0 - sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else 1.0

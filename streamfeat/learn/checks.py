@@ -14,6 +14,10 @@ Label = str | int
 """A class: an int or a text. It comes back as it was given; 1 and "1" never meet in one learner."""
 
 
+LARGEST = 1e15
+"""Features lie within +- this: their squares and sums stay finite in float32 too."""
+
+
 def check_features(X: ArrayLike, width: int | None = None) -> NDArray[Any]:
     """The rows, as they are, once they are known to be finite numbers of one width.
 
@@ -27,7 +31,7 @@ def check_features(X: ArrayLike, width: int | None = None) -> NDArray[Any]:
     Raises
     ------
     InvalidArgument
-        Not two-dimensional, not numbers, another width, or NaN or infinity, with its row and column.
+        Not two-dimensional, not numbers, another width, or NaN, infinity or over 1e15, with its row and column.
     """
     rows = np.asarray(X)
     if rows.ndim != 2:
@@ -36,11 +40,10 @@ def check_features(X: ArrayLike, width: int | None = None) -> NDArray[Any]:
         raise InvalidArgument(f"features must be integers or floats, got dtype {rows.dtype}")
     if width is not None and rows.shape[1] != width:
         raise InvalidArgument(f"features must have {width} columns, as those before, got {rows.shape[1]}")
-    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-        raise InvalidArgument(
-            f"non-finite feature at row {row}, column {column}: {rows[row, column]}; leave that row out"
-        )
+    if rows.size and not (rows.min() >= -LARGEST and rows.max() <= LARGEST):
+        row, column = (int(i) for i in np.argwhere(~(np.abs(rows.astype(np.float64)) <= LARGEST))[0])
+        what = "feature over 1e15" if np.isfinite(rows[row, column]) else "non-finite feature"
+        raise InvalidArgument(f"{what} at row {row}, column {column}: {rows[row, column]}; leave that row out")
     return rows
 
 

@@ -105,6 +105,9 @@ class RLS:
     ) -> None:
         self.lam = check_lambda(lam)
         self.standardise = check_standardise(standardise)
+        for name, flag in (("unit_norm", unit_norm), ("per_class", per_class)):
+            if not isinstance(flag, bool):
+                raise InvalidArgument(f"{name} must be true or false, got {flag!r}")
         self.unit_norm = unit_norm
         self.per_class = per_class
         self.relative_lams = check_grid(relative_lams)

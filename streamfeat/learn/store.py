@@ -1,0 +1,120 @@
+"""Fields and arrays in a directory that is whole or not there: written beside, forced to disk, renamed, never changed.
+
+    <path>/<NAME>.json     the fields, the dtype, shape and SHA-256 of each array's file, and the SHA-256 of all that
+    <path>/<array>.npy     one file an array
+
+Nothing is used before its hash is right, so a changed count, dimension or offset is refused, not followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import ConfigError, InvalidArgument, NotFound
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def save_directory(path: Path, name: str, fields: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write `fields` (JSON values) and `arrays` as the directory `path`.
+
+    Raises
+    ------
+    InvalidArgument
+        Something is there already: saved things do not change, choose another name.
+    """
+    path = Path(path)
+    if path.exists():
+        raise InvalidArgument(f"{path} is there already and saved things do not change; save under another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        entries = {key: _write_array(partial / f"{key}.npy", array) for key, array in arrays.items()}
+        manifest = {**fields, "arrays": entries}
+        manifest["sha256"] = _digest(manifest)
+        _write(partial / f"{name}.json", json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
+        partial.chmod(0o755)
+        _force(partial)
+        partial.rename(path)
+        _force(path.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The fields and arrays that `save_directory` wrote.
+
+    Raises
+    ------
+    NotFound
+        Nothing of that kind there.
+    ConfigError
+        A file is missing, cut or changed.
+    """
+    path = Path(path)
+    try:
+        manifest = json.loads((path / f"{name}.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"no {name} at {path}: it has no {name}.json") from None
+    except ValueError as error:
+        raise ConfigError(f"{path / name}.json cannot be read ({error}); {_way_out(name)}") from error
+    if not isinstance(manifest, dict) or manifest.pop("sha256", None) != _digest(manifest):
+        raise ConfigError(f"{path / name}.json is not what was saved (its hash differs); {_way_out(name)}")
+    arrays = {key: _read_array(path / f"{key}.npy", entry, name) for key, entry in manifest.pop("arrays").items()}
+    return manifest, arrays
+
+
+def _way_out(name: str) -> str:
+    return f"copy the {name} again from where it is whole, or make it again"
+
+
+def _digest(manifest: Any) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
+    with file.open("wb") as out:
+        np.save(out, np.ascontiguousarray(array), allow_pickle=False)
+        out.flush()
+        os.fsync(out.fileno())
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _file_digest(file)}
+
+
+def _read_array(file: Path, entry: Mapping[str, Any], name: str) -> NDArray[Any]:
+    try:
+        if _file_digest(file) != entry["sha256"]:
+            raise ConfigError(f"{file} is not what was saved (its hash differs); {_way_out(name)}")
+        array: NDArray[Any] = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error}); {_way_out(name)}") from error
+    return array
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _write(file: Path, content: bytes) -> None:
+    with file.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _force(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

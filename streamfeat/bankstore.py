@@ -64,8 +64,10 @@ class Bank:
     @classmethod
     def of(cls, manifest: Mapping[str, Any], arrays: Mapping[str, Array]) -> Bank:
         """A new bank: the arrays made read-only and entered in the manifest."""
-        entries = {}
-        for name, array in arrays.items():
+        entries, kept = {}, {}
+        for name, given in arrays.items():
+            # A view: the caller's own array stays writable.
+            kept[name] = array = np.ascontiguousarray(given).view()
             array.flags.writeable = False
             entries[name] = {
                 "file": f"{name}.npy",
@@ -75,7 +77,7 @@ class Bank:
             }
         full = {**manifest, "format": FORMAT, "arrays": entries}
         hold_to_schema("bank", "bank manifest", full)
-        return cls(full, dict(arrays))
+        return cls(full, kept)
 
     @cached_property
     def hash(self) -> str:

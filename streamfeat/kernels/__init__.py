@@ -64,8 +64,8 @@ def kernel(signature: Signature) -> Callable[[Function], Function]:
             # What is not the cache's fault is raised again by compiling without one.
             compiled = numba.njit(signature, **OPTIONS)(function)
             logging.getLogger(__name__).warning(
-                "kernel %s compiled without numba's cache (%s); set NUMBA_CACHE_DIR to a writable directory "
-                "to save seconds at every start",
+                "kernel %s compiled without numba's cache (%s): seconds at every start; set NUMBA_CACHE_DIR to a "
+                "writable directory, or empty the one in use",
                 function.__name__,
                 error,
             )

@@ -1,0 +1,128 @@
+"""What a learner and an index share: a feature log for each name below the state directory, and items on their way.
+
+STATE/<name>/log.sqlite      what was acknowledged
+STATE/<name>/model-NNNN/     a learner's views of it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError
+from streamfeat.featurelog import Entry, FeatureLog, Receipt
+from streamfeat.payloads import item_to_feature
+from streamfeat.wire.messages import Item
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class Logs:
+    """The logs below a state directory, each opened once and held.
+
+    Parameters
+    ----------
+    state : Path
+        Made where it is not there.
+
+    Raises
+    ------
+    ConfigError
+        A log is held by another process, or is no log.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        state.mkdir(parents=True, exist_ok=True)
+        found = sorted(path.parent.name for path in state.glob("*/log.sqlite"))
+        self._logs = {name: FeatureLog(self.folder(name) / "log.sqlite") for name in found}
+
+    @property
+    def names(self) -> list[str]:
+        """Of the logs there are."""
+        return list(self._logs)
+
+    def folder(self, name: str) -> Path:
+        """Where everything of that name lies."""
+        if not NAME.fullmatch(name):
+            raise InvalidArgument(f"a name is 1 to 64 of a-z 0-9 . _ - and starts with a letter or digit, got {name!r}")
+        return self.state / name
+
+    def get(self, name: str) -> FeatureLog:
+        """The log of that name.
+
+        Raises
+        ------
+        NotFound
+            Nothing was ever stored under it.
+        """
+        if name not in self._logs:
+            raise NotFound(f"nothing is known as {name!r}; there are: {', '.join(self._logs) or 'none'}")
+        return self._logs[name]
+
+    def append(
+        self, name: str, items: Sequence[Item], beat: Callable[[int], None], *, need_label: bool
+    ) -> list[Receipt | StreamfeatError]:
+        """Store items, made into entries; on disk when this returns. An item that is refused fails alone."""
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs[name] = FeatureLog(self.folder(name) / "log.sqlite")
+        receipts: list[Receipt | StreamfeatError] = []
+        with log.transaction():
+            for item in items:
+                try:
+                    entry, bank = entry_of(item, need_label=need_label)
+                    receipts.append(log.put(entry, bank))
+                except StreamfeatError as error:
+                    receipts.append(error)
+                beat(0)
+        return receipts
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
+
+
+def feature_of(item: Item) -> tuple[NDArray[Any], str]:
+    """The feature that an item carries and the hash of its bank.
+
+    Raises
+    ------
+    InvalidArgument
+        No feature, or nobody said which bank it is of.
+    """
+    feature = item_to_feature(item)
+    bank = item.fields.get("bank")
+    if not bank:
+        raise InvalidArgument("a feature needs the hash of its bank; name the bank in the request")
+    return feature, str(bank)
+
+
+def entry_of(item: Item, *, need_label: bool) -> tuple[Entry, str]:
+    """The log entry that an item stands for, and the hash of its bank."""
+    feature, bank = feature_of(item)
+    fields = item.fields
+    label = fields.get("label")
+    if label is None and need_label:
+        raise InvalidArgument("learning needs a label, got an item without one")
+    entry = Entry(fields["stream"], fields["seq"], feature, label, fields.get("group"), fields.get("name"))
+    return entry, bank
+
+
+def committed(item: Item, receipt: Receipt) -> Item:
+    """What is answered for an entry that is on disk."""
+    key = {"stream": item.fields["stream"], "seq": item.fields["seq"]}
+    return Item({"ok": True, "kind": "committed", **key, "duplicate": receipt.duplicate})
+
+
+def known_options(options: Mapping[str, Any], known: Sequence[str], stage: str) -> None:
+    """Refuse an option that the stage does not have."""
+    for name in options:
+        if name not in known:
+            raise InvalidArgument(f"{stage} has no option {name!r}; it has {', '.join(known) or 'none'}")

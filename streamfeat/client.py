@@ -89,7 +89,11 @@ class Client:
         self._reports: deque[dict[str, Any]] = deque(maxlen=1)
 
     def __enter__(self) -> Client:
-        self.connect()
+        try:
+            self.connect()
+        except BaseException:
+            self.close()  # no block is entered, so none will be left
+            raise
         return self
 
     def __exit__(

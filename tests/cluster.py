@@ -49,6 +49,8 @@ class Cluster:
 
     def spawn(self, name: str, module: str, *arguments: str) -> None:
         """Start a process of this cluster; its log is NAME.log in the run directory."""
+        if name in self.processes:
+            self.processes[name].wait(10)  # its predecessor, which was just killed
         with (self.run_dir / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log

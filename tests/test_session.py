@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from streamfeat.errors import Cancelled, ConfigError, DeadlineExceeded, InternalError, Overloaded, TooLarge
+from streamfeat.errors import Cancelled, ConfigError, DeadlineExceeded, InternalError, Overloaded, TooLarge, Unavailable
 from streamfeat.wire.messages import Array, Item, Message
 from streamfeat.wire.outstanding import GRACE_S, Errand, Outcome, Outstanding
 from streamfeat.wire.session import TRANSITIONS, Session, State
@@ -301,14 +301,19 @@ def test_no_room_is_offered_again_within_the_deadline() -> None:
     assert isinstance(outcome.error, Overloaded)
 
 
-@pytest.mark.parametrize(("more", "again"), [({"retry_after_ms": 50}, True), ({}, False)])
-def test_a_draining_broker_is_asked_again(more: dict[str, int], again: bool) -> None:
-    """UNAVAILABLE with a moment to come back is offered again; without, it is the end."""
+def test_unavailable_is_not_believed_at_once() -> None:
+    """Nobody serves it: asked again for five seconds, in which restarted workers come back; then that is the answer."""
     open_items = outstanding()
-    submit(open_items, 1)
-    open_items.next_request(0.0)
-    assert (open_items.hear(refusal(0, "UNAVAILABLE", **more), 0.0) == []) is again
-    assert len(open_items) == int(again)
+    submit(open_items, 1, timeout_s=60.0)
+    now, n_asked, outcomes = 0.0, 0, []
+    while not outcomes:
+        assert ids_of(open_items.next_request(now)) == [0]
+        n_asked += 1
+        outcomes = open_items.hear(refusal(0, "UNAVAILABLE"), now)
+        now += open_items.wait_s(now) if not outcomes else 0.0
+    assert isinstance(outcomes[0].error, Unavailable)
+    assert 2.5 < now < 5.0  # pauses double up to two seconds
+    assert 5 < n_asked < 15
 
 
 def test_error_about_a_whole_message() -> None:

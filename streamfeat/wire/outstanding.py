@@ -32,8 +32,13 @@ GRACE_S = 0.2
 MAX_TTL_MS = 86_400_000
 """What the wire takes: a day."""
 
-MAX_PAUSE_MS = 5000
-"""Longest pause before an item that was refused for lack of room is offered again."""
+MIN_PAUSE_MS = 50
+MAX_PAUSE_MS = 2000
+"""Bounds of the pause before a refused item is offered again; it doubles each time."""
+
+PATIENCE_S = 5.0
+"""How long UNAVAILABLE is not believed. A broker that was started again hears from its workers within about four
+seconds, and one that drains is replaced; a stage that nobody serves is still reported soon."""
 
 DEFAULT_CREDIT = {"items": 1, "bytes": 1 << 20}
 DEFAULT_LIMITS = {"item_bytes": 16 << 20, "message_items": 64, "message_bytes": 64 << 20}
@@ -60,6 +65,7 @@ class Entry:
     deadline: float
     ticket: Any
     n_refusals: int = 0
+    refused_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +254,16 @@ class Outstanding:
         return self._refused(entry, item.fields["error"], now)
 
     def _refused(self, entry: Entry, verdict: Mapping[str, Any], now: float) -> Outcome | None:
-        """The end of an item, unless there was just no room for it and there is time to offer it again."""
+        """The end of an item, unless there was just no room or nobody for it and there is time to offer it again."""
         retry_after_ms = int(verdict.get("retry_after_ms") or 0)
         error = error_from_code(str(verdict.get("code")), str(verdict.get("reason", "")), retry_after_ms)
-        no_room = isinstance(error, Overloaded) or (isinstance(error, Unavailable) and retry_after_ms > 0)
-        if no_room:
-            pause_ms = min(max(retry_after_ms, 10) * 2 ** min(entry.n_refusals, 8), MAX_PAUSE_MS)
+        if not entry.n_refusals:
+            entry.refused_at = now
+        if isinstance(error, Overloaded | Unavailable):
+            pause_ms = min(max(retry_after_ms, MIN_PAUSE_MS) * 2 ** min(entry.n_refusals, 8), MAX_PAUSE_MS)
             again_at = now + pause_ms / 1000 * self._rng.uniform(0.75, 1.25)
-            if again_at < entry.deadline:
+            until = entry.deadline if isinstance(error, Overloaded) else entry.refused_at + PATIENCE_S
+            if again_at < min(until, entry.deadline):
                 entry.n_refusals += 1
                 self._mark_unsent(entry)
                 heapq.heappush(self._pausing, (again_at, entry.id, entry))

@@ -575,21 +575,27 @@ def test_a_suspect_avoids_the_worker_it_was_lost_with_while_there_is_another() -
 
 
 def test_a_steady_stream_does_not_starve_a_suspect() -> None:
-    """While there is always more to do, one worker is kept free until the suspect has had it to itself."""
-    fleet = Fleet()
+    """While no worker is ever out of work, one is kept free until each suspect has had it to itself."""
+    fleet = Fleet(max_batch_items=2)
     client, first = fleet.client(), fleet.worker("w1", credit={"items": 4, "bytes": 1000})
     others = [fleet.worker(f"w{n}", credit={"items": 4, "bytes": 1000}) for n in (2, 3)]
     fleet.request(client, [signal(n) for n in range(12)])
-    [task] = fleet.tasks(first)
-    suspects = {item.fields["seq"] for item in task.items}
+    suspects = {item.fields["seq"] for task in fleet.tasks(first) for item in task.items}
     fleet.lose("back", first)
-    for start in range(100, 200, 8):
-        fleet.request(client, [signal(n) for n in range(start, start + 8)])
-        for worker in others:
-            for task in fleet.tasks(worker):
-                fleet.finish(worker, task)
+    answer_one_at_a_time(fleet, client, others, rounds=30)
     assert len(suspects) == 4
     assert suspects <= set(fleet.outcome(client))
+
+
+def answer_one_at_a_time(fleet: Fleet, client: bytes, workers: list[bytes], rounds: int) -> None:
+    """Each worker answers its oldest TASK and has another in hand; the client sends as much as it hears."""
+    in_hand: dict[bytes, list[Message]] = {worker: [] for worker in workers}
+    for n in range(rounds):
+        fleet.request(client, [signal(1000 + 4 * n + m) for m in range(4)])
+        for worker in workers:
+            in_hand[worker] += fleet.tasks(worker)
+            if in_hand[worker]:
+                fleet.finish(worker, in_hand[worker].pop(0))
 
 
 def test_what_a_worker_hands_back_costs_no_attempt() -> None:
@@ -706,17 +712,12 @@ def test_batches_keep_to_every_limit() -> None:
 
 def test_a_large_item_is_not_starved_by_small_ones() -> None:
     """The worker with least to do gets nothing new until it is idle and can take the large one."""
-    fleet = Fleet()
+    fleet = Fleet(max_batch_items=2)
     big, small = fleet.client(b"big"), fleet.client(b"small")
     workers = [fleet.worker(f"w{n}", credit={"items": 4, "bytes": 100}) for n in (1, 2)]
-    fleet.request(small, [signal(n) for n in range(8)])
+    fleet.request(small, [signal(n) for n in range(12)])
     fleet.request(big, [signal(0, n=100)])
-    fleet.request(small, [signal(n) for n in range(8, 16)])
-    for n in range(16, 80, 8):
-        for worker in workers:
-            for task in fleet.tasks(worker)[:1]:
-                fleet.finish(worker, task)
-        fleet.request(small, [signal(i) for i in range(n, n + 8)])
+    answer_one_at_a_time(fleet, small, workers, rounds=30)
     assert 0 in fleet.outcome(big)
 
 
@@ -772,6 +773,17 @@ def test_a_client_that_left_costs_nothing_more(how: str) -> None:
     assert fleet.replies(client) == {}
     assert fleet.outcome(other) == {1: "features"}
     assert (fleet.count("abandoned"), fleet.count("late")) == (5, 1)
+
+
+def test_an_answer_for_a_client_found_gone_at_the_same_moment_is_not_sent() -> None:
+    """The last attempt fails and the client falls silent in one tick: nothing is sent to where nobody is."""
+    fleet = Fleet(max_attempts=1, client_silence_s=3.0)
+    client, _ = fleet.client(), fleet.worker()
+    fleet.request(client, [signal(1)])
+    fleet.pass_time(4)
+    assert fleet.broker.report(fleet.now)["failed"] == {"QUARANTINED": 1}
+    assert fleet.count("n_clients") == 0
+    assert fleet.replies(client) == {}
 
 
 def test_a_reply_that_could_not_be_delivered_is_there_when_the_client_comes_back() -> None:

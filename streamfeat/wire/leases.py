@@ -61,7 +61,8 @@ class Lease:
     step: int = 0
     number: int = 0  # of the current dispatch
     worker: Worker | None = None
-    lost_with: list[str] = field(default_factory=list)  # names of the workers that went away with it
+    attempt: int = 1  # one more for each worker that went away with it, over all stages
+    lost_with: list[str] = field(default_factory=list)  # names of those workers, at this stage
     since: float = 0.0  # when it joined the queue
     queue_s: float = 0.0
     compute_ms: float = 0.0
@@ -87,11 +88,6 @@ class Lease:
     def options(self) -> dict[str, Any]:
         """Options concern the last stage; the ones before it batch better without."""
         return self.route.options if self.last_stage else {}
-
-    @property
-    def attempt(self) -> int:
-        """1, and one more for each worker that went away with it."""
-        return 1 + len(self.lost_with)
 
     @property
     def unanswered(self) -> bool:

@@ -166,6 +166,7 @@ class Ledger:
         lease.move("advance")
         lease.step += 1
         lease.worker = None
+        lease.lost_with.clear()  # it did no harm after all
         lease.arrays = item.arrays
         self.retained_bytes += item.n_bytes - lease.size
         lease.size = item.n_bytes
@@ -196,6 +197,7 @@ class Ledger:
             lease.lost_with.append(worker.name)
             if len(lease.lost_with) < self.settings.max_attempts:
                 lease.move("lose")
+                lease.attempt += 1
                 back.append(lease)
                 continue
             blame = f"{len(lease.lost_with)} workers went away while they had it: {', '.join(lease.lost_with)}"

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.evaluation import leave_one_group_out
 from streamfeat.learn.lambdas import Spectrum
 from streamfeat.learn.rls import RLS, IllConditioned
 from tests import naive
@@ -287,101 +284,6 @@ def test_silent_rows_are_finite() -> None:
     assert zeros.predict(np.zeros((1, 3))) == [0]  # the larger class
 
 
-# the stream
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    cuts=st.lists(st.integers(0, 40), max_size=6),
-    seed=st.integers(0, 5),
-    standardise=st.sampled_from(["none", "centre", "z-score"]),
-)
-def test_stream_is_batch(cuts: list[int], seed: int, standardise: str) -> None:
-    """Any cutting into batches, some empty, in any order, gives the weights of one fit on all rows."""
-    X, codes = problem(40, 6, seed=seed)
-    order = np.random.default_rng(seed).permutation(40)
-    stream = RLS(0.05, standardise=standardise)
-    for part in np.split(order, sorted(cuts)):
-        stream.partial_fit(X[part], codes[part])
-    batch = RLS(0.05, standardise=standardise).fit(X, codes)
-    # float64, condition number below 1e4
-    np.testing.assert_allclose(stream.decision_function(X), batch.decision_function(X), atol=1e-9)
-    assert stream.classes_ == batch.classes_
-
-
-def test_merging_two_streams_is_one_stream() -> None:
-    """Two halves learned apart and merged are the whole, also when each has a class of its own."""
-    X, codes = problem(40, 6)
-    first, second = (codes != 2) & (np.arange(40) < 30), (codes == 2) | (np.arange(40) >= 30)
-    merged = (
-        RLS("default").partial_fit(X[first], codes[first]).merge(RLS("default").partial_fit(X[second], codes[second]))
-    )
-    np.testing.assert_allclose(
-        merged.decision_function(X), RLS("default").fit(X, codes).decision_function(X), atol=1e-9
-    )
-
-
-def test_far_from_zero_the_stream_loses_nothing() -> None:
-    """Columns a million standard deviations from zero: sums of squares would lose all digits, scatters do not."""
-    X, codes = problem(60, 5)
-    X += 1e6
-    stream = RLS(0.05)
-    for row, code in zip(X, codes, strict=True):
-        stream.partial_fit(row[None, :], [code])
-    # rows are known to eps x 1e6 = 2e-10
-    np.testing.assert_allclose(stream.decision_function(X), RLS(0.05).fit(X, codes).decision_function(X), atol=1e-6)
-
-
-def test_late_class_is_as_if_always_there() -> None:
-    """A class that comes with the last row has the weights it would have had from the start."""
-    X, _ = problem(21, 4)
-    labels = ["x", "y"] * 10 + ["z"]
-    stream = RLS(0.1, standardise="none").partial_fit(X[:20], labels[:20])
-    stream.partial_fit(X[20:], labels[20:])
-    np.testing.assert_allclose(
-        stream.decision_function(X), RLS(0.1, standardise="none").fit(X, labels).decision_function(X), atol=1e-10
-    )
-    assert stream.classes_ == ["x", "y", "z"]
-
-
-def test_many_silent_rows_first() -> None:
-    """Hundreds of thousands of zero rows leave everything finite, and learning goes on."""
-    X, codes = problem(30, 4)
-    stream = RLS(1e-6)
-    for _ in range(8):
-        stream.partial_fit(np.zeros((50_000, 4), dtype=np.uint16), np.arange(50_000) % 3)
-    stream.partial_fit(X, codes)
-    assert np.isfinite(stream.decision_function(X)).all()
-
-
-@pytest.mark.parametrize(
-    ("row", "label", "match"),
-    [
-        ([1.0, 2.0, 3.0], 0, "4 columns.*got 3"),
-        ([1.0, float("nan"), 0.0, 0.0], 0, "row 0, column 1"),
-        ([1.0, 0.0, 0.0, 0.0], "0", "all ints or all texts"),
-        ([1.0, 0.0, 0.0, 0.0], None, "got None"),
-    ],
-)
-def test_refused_rows_leave_the_stream_as_it_was(row: list[float], label: Any, match: str) -> None:
-    """A row of another width, a NaN, a label of another type: refused by name, sums and weights bit-equal to before."""
-    X, codes = problem(12, 4)
-    stream = RLS(0.1).partial_fit(X, codes)
-    before = stream.decision_function(X)
-    with pytest.raises(InvalidArgument, match=match):
-        stream.partial_fit([row], [label])
-    np.testing.assert_array_equal(stream.decision_function(X), before)
-    np.testing.assert_array_equal(stream.partial_fit(X[:0], []).decision_function(X), before)
-
-
-def test_stream_cannot_choose_lambda() -> None:
-    """partial_fit says why it needs a number."""
-    with pytest.raises(InvalidArgument, match="keeps no rows to hold out"):
-        RLS("loo").partial_fit([[1.0]], [0])
-    with pytest.raises(InvalidArgument, match="fitted at once"):
-        RLS(0.1).fit([[1.0], [2.0]], [0, 1]).partial_fit([[1.0]], [0])
-
-
 # labels and refusals
 
 
@@ -439,61 +341,6 @@ def test_state_comes_back_bit_equal() -> None:
     np.testing.assert_array_equal(back.decision_function(X), rls.decision_function(X))
     np.testing.assert_array_equal(back.lam_, rls.lam_)
     assert back.held_out_.accuracy == rls.held_out_.accuracy
-
-
-# leave one speaker out
-
-
-@pytest.mark.parametrize("standardise", ["none", "centre"])
-def test_nested_leave_one_group_out_is_refitting(standardise: str) -> None:
-    """Answers and lambdas by downdates are those of refits on the other groups, lambda chosen among them."""
-    X, codes = problem(36, 10, seed=2)
-    groups = np.arange(36) // 9
-    relative = np.logspace(-4, 0, 5)
-    scores = leave_one_group_out(X, codes, groups, standardise=standardise, relative_lams=relative)
-    Z = X - X.mean(axis=0) if standardise == "centre" else X
-    scale = 36 * np.mean(np.sum(Z**2, axis=1))
-    chosen, answers = naive.nested_leave_one_group_out(
-        X, codes, list(groups), list(relative[::-1] * scale), standardise == "centre"
-    )
-    assert scores.predicted == list(answers)
-    assert scores.lam == pytest.approx({group: penalty / 36 for group, penalty in chosen.items()}, rel=1e-12)
-    assert scores.mean_accuracy == pytest.approx(np.mean(answers == codes))  # groups are of one size
-
-
-def test_held_out_rows_have_no_say() -> None:
-    """What the held-out group's training rows look like changes nothing about its own answers' model."""
-    X, codes = problem(40, 12, seed=4)
-    groups, test = np.arange(40) // 10, np.arange(40) % 10 >= 5
-    spoiled = X.copy()
-    spoiled[(groups == 0) & ~test] = 1e3 * np.random.default_rng(0).standard_normal((5, 12))
-    for settings_ in ({"standardise": "centre"}, {"standardise": "z-score", "unit_norm": True}):
-        fixed: dict[str, Any] = {**settings_, "train_mask": ~test, "test_mask": test, "relative_lams": [1e-2]}
-        if settings_["standardise"] == "centre":
-            fixed["relative_lams"] = [1e-9]  # relative to all rows' norm, which the spoiled ones raise
-        clean, dirty = (leave_one_group_out(rows, codes, groups, **fixed) for rows in (X, spoiled))
-        assert [clean.predicted[i] for i in range(10)] == [dirty.predicted[i] for i in range(10)]
-
-
-def test_masks_keep_takes_apart() -> None:
-    """Only rows of test_mask are answered, and only rows of train_mask are trained on."""
-    X, codes = problem(60, 10, seed=6)
-    groups, take = np.arange(60) // 15, np.arange(60) % 15 // 3
-    scores = leave_one_group_out(X, codes, groups, train_mask=take < 2, test_mask=take >= 3)
-    assert [label is not None for label in scores.predicted] == list(take >= 3)
-    assert scores.n_test == dict.fromkeys(range(4), 6)
-    broken = X.copy()
-    broken[take == 2] = 1e9
-    again = leave_one_group_out(broken, codes, groups, train_mask=take < 2, test_mask=take >= 3)
-    assert again.predicted == scores.predicted
-
-
-def test_leave_one_group_out_needs_three_groups() -> None:
-    """One to test and two to choose lambda with."""
-    with pytest.raises(InvalidArgument, match="needs 3 groups"):
-        leave_one_group_out(np.eye(4), [0, 1, 0, 1], [0, 0, 1, 1])
-    with pytest.raises(InvalidArgument, match="train_mask must be 4 booleans"):
-        leave_one_group_out(np.eye(4), [0, 1, 0, 1], [0, 1, 2, 3], train_mask=[1, 1, 1, 1])
 
 
 def test_no_warnings_on_ordinary_data() -> None:

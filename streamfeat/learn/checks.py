@@ -47,8 +47,8 @@ def check_features(X: ArrayLike, width: int | None = None) -> NDArray[Any]:
     return rows
 
 
-def check_label(label: object) -> Label:
-    """The label as a plain int or str; numpy's own are unpacked.
+def check_label(label: object, what: str = "label") -> Label:
+    """The label (or group) as a plain int or str; numpy's own are unpacked.
 
     Raises
     ------
@@ -59,10 +59,10 @@ def check_label(label: object) -> Label:
         label = label.item()
     if isinstance(label, bool) or not isinstance(label, str | int) or label == "":
         raise InvalidArgument(
-            f"a label must be an int or a text that is not empty, got {label!r}; write it as one of them"
+            f"a {what} must be an int or a text that is not empty, got {label!r}; write it as one of them"
         )
     if isinstance(label, int) and not -(2**63) <= label < 2**63:
-        raise InvalidArgument(f"an int label must fit 64 bits, got {label}; write it as text")
+        raise InvalidArgument(f"an int {what} must fit 64 bits, got {label}; write it as text")
     return label
 
 
@@ -96,5 +96,5 @@ def group_numbers(groups: Sequence[object] | NDArray[Any], n: int) -> tuple[NDAr
     if len(groups) != n:
         raise InvalidArgument(f"{n} features need {n} groups, got {len(groups)}")
     index: dict[Label, int] = {}
-    numbers = [index.setdefault(check_label(group), len(index)) for group in groups]
+    numbers = [index.setdefault(check_label(group, "group"), len(index)) for group in groups]
     return np.asarray(numbers, dtype=np.intp), list(index)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.checks import Label, check_features, check_labels, group_numbers
-from streamfeat.learn.lambdas import RELATIVE_DEFAULT, RELATIVE_GRID, has_example_elsewhere, need_groups
+from streamfeat.learn.lambdas import RELATIVE_DEFAULT, RELATIVE_GRID, Spectrum, has_example_elsewhere, need_groups
 from streamfeat.learn.rls import RLS, check_grid, need_classes
 from streamfeat.learn.scaling import Scaling, check_standardise
 
@@ -54,15 +54,15 @@ def leave_one_group_out(
 ) -> GroupScores:
     """Refit RLS without each group in turn and test on that group; lambda by leave-one-group-out among the others.
 
-    Nested and honest: nothing of the held-out group reaches its model. Every candidate penalty p = n lam (n: all
-    training rows) is solved once for all rows, P = (K + p I)^-1 - [intercept] 11' / (n p), and rows leave by blocks:
+    Nested and honest: nothing of the held-out group reaches its model. The training rows are decomposed once; for every
+    candidate penalty p = n lam (n: all training rows) there is one residual matrix R (`lambdas`), and rows leave it by
+    blocks:
 
-        without group o:            alpha = c - P_:o P_oo^-1 c_o,          c = P Y
-        then also without group b:  e_b = (P_bb - P_bo P_oo^-1 P_ob)^-1 alpha_b
+        without group o:            r = R Y - R_:o R_oo^-1 (R Y)_o,        alpha = r / p
+        then also without group b:  e_b = (R_bb - R_bo R_oo^-1 R_ob)^-1 r_b
 
-    so the features' Gram matrix K is made once and there is one inverse for each penalty. Column means cancel in this,
-    but scales and unit norms would be the held-out group's too: with "z-score" or `unit_norm` each group is fitted
-    anew (`RLS(lam="logo")`), which takes several times as long.
+    Column means cancel in this, but scales and unit norms would be the held-out group's too: with "z-score" or
+    `unit_norm` each group is fitted anew (`RLS(lam="logo")`).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _Trial:
         downdates = _Downdates(Z[self.train], codes, self.groups[self.train], intercept)
         cross = Z[self.test] @ Z[self.train].T
         best: dict[int, tuple[tuple[float, float], float, list[Label]]] = {}
-        for lam in np.sort(grid)[::-1] * downdates.mean_square:
+        for lam in np.sort(grid)[::-1] * downdates.spectrum.mean_square:
             downdates.solve(len(trained) * lam)
             for group in self.tested():
                 worth, alpha, shift = downdates.without(group)
@@ -167,49 +167,46 @@ class _Trial:
 
 
 class _Downdates:
-    """One kernel matrix, one inverse a penalty, and groups leaving it by blocks."""
+    """One decomposition, one residual matrix a penalty, and groups leaving it by blocks."""
 
     def __init__(self, Z: Floats, codes: NDArray[np.intp], groups: NDArray[np.intp], intercept: bool) -> None:
-        self.K = Z @ Z.T
-        self.mean_square = float(np.trace(self.K)) / len(Z) or 1.0
-        self.codes, self.groups, self.intercept = codes, groups, intercept
+        self.codes, self.groups = codes, groups
         self.Y = np.full((len(Z), int(codes.max()) + 1), -1.0)
         self.Y[np.arange(len(Z)), codes] = 1.0
+        self.target_mean = self.Y.mean(axis=0) if intercept else np.zeros(self.Y.shape[1])
+        self.spectrum = Spectrum.of(Z, self.Y - self.target_mean, intercept)
 
     def solve(self, penalty: float) -> None:
-        """P and c = P Y for one penalty; `without` answers for it."""
-        n = len(self.K)
-        G = self.K.copy()
-        G[np.diag_indices(n)] += penalty
-        self.P = np.linalg.inv(G)
-        if self.intercept:
-            self.P -= 1.0 / (n * penalty)
-        self.c = self.P @ self.Y
+        """R and R Y for one penalty; `without` answers for it."""
         self.penalty = penalty
+        self.R = self.spectrum.residual_matrix(penalty)
+        self.RY = self.R @ self.spectrum.Y
 
     def without(self, out: int) -> tuple[tuple[float, float], Floats, Floats]:
         """The model without group `out`: its worth on the other groups, its alpha (n, C) and intercept (C,)."""
+        R, n = self.R, len(self.R)
         o = np.flatnonzero(self.groups == out)
         left = np.flatnonzero(self.groups != out)
-        solved = np.linalg.solve(self.P[np.ix_(o, o)], np.hstack([self.P[o], self.c[o]]))
-        from_P, from_c = solved[:, : len(self.P)], solved[:, len(self.P) :]
-        alpha = self.c - self.P[:, o] @ from_c
-        alpha[o] = 0.0
-        errors = np.zeros_like(self.Y)
+        solved = np.linalg.solve(R[np.ix_(o, o)], np.hstack([R[o], self.RY[o]]))
+        from_R, from_RY = solved[:, :n], solved[:, n:]
+        residual = self.RY - R[:, o] @ from_RY
+        residual[o] = 0.0
+        errors = np.zeros_like(residual)
         for other in np.unique(self.groups[left]):
             b = np.flatnonzero(self.groups == other)
-            block = self.P[np.ix_(b, b)] - self.P[np.ix_(b, o)] @ from_P[:, b]
-            errors[b] = np.linalg.solve(block, alpha[b])
-        judged = left[has_example_elsewhere(self.codes[left], self.groups[left])]
-        hits = (self.Y - errors)[judged].argmax(axis=1) == self.codes[judged]
-        worth = (float(hits.mean()), -float(np.square(errors[judged]).mean())) if len(judged) else self._fallback()
-        mean = self.Y.mean(axis=0) - from_c.sum(axis=0) / len(self.Y)
-        return worth, alpha, mean if self.intercept else np.zeros_like(mean)
+            block = R[np.ix_(b, b)] - R[np.ix_(b, o)] @ from_R[:, b]
+            errors[b] = np.linalg.solve(block, residual[b])
+        intercept = self.target_mean - (from_RY.sum(axis=0) / n if self.spectrum.intercept else 0.0)
+        return self._worth(errors, left), residual / self.penalty, intercept
 
-    def _fallback(self) -> tuple[float, float]:
-        """Where no row can judge, the candidate nearest the default is worth most."""
-        relative = self.penalty / (len(self.K) * self.mean_square)
-        return 0.0, -abs(float(np.log(relative / RELATIVE_DEFAULT)))
+    def _worth(self, errors: Floats, left: NDArray[np.intp]) -> tuple[float, float]:
+        """Accuracy, then less squared error; where no row can judge, nearness to the default lambda."""
+        judged = left[has_example_elsewhere(self.codes[left], self.groups[left])]
+        if not len(judged):
+            relative = self.penalty / (len(self.R) * self.spectrum.mean_square)
+            return 0.0, -abs(float(np.log(relative / RELATIVE_DEFAULT)))
+        hits = (self.Y - errors)[judged].argmax(axis=1) == self.codes[judged]
+        return float(hits.mean()), -float(np.square(errors[judged]).mean())
 
 
 def row_mask(mask: ArrayLike | None, n: int, name: str) -> NDArray[np.bool_]:

@@ -89,9 +89,8 @@ class Spectrum:
 
     def held_out_errors(self, penalty: float, groups: NDArray[np.intp] | None = None) -> Floats:
         """e (n, C): target minus the prediction of the model that was fitted without that row, or that row's group."""
-        l, A = self.eigenvalues, self.A  # noqa: E741 - the formula's letter
-        identity, f = (0.0, penalty / (l + penalty)) if self.dual else (1.0, -1.0 / (l + penalty))
-        shift = 1.0 / len(A) if self.intercept else 0.0
+        identity, f, shift = self._factors(penalty)
+        A = self.A
         errors = identity * self.Y + A @ (f[:, None] * (A.T @ self.Y))
         if groups is None:
             kept = identity + np.einsum("ik,k,ik->i", A, f, A) - shift
@@ -101,6 +100,24 @@ class Spectrum:
             block[np.diag_indices_from(block)] += identity
             errors[rows] = np.linalg.solve(block, errors[rows])
         return errors
+
+    def residual_matrix(self, penalty: float) -> Floats:
+        """R (n, n), for what leaves in more than one step."""
+        identity, f, shift = self._factors(penalty)
+        half = self.A * np.sqrt(np.abs(f))
+        R: Floats = half @ half.T  # one matrix with itself: half the work
+        if not self.dual:
+            np.negative(R, out=R)
+        R -= shift
+        R[np.diag_indices_from(R)] += identity
+        return R
+
+    def _factors(self, penalty: float) -> tuple[float, Floats, float]:
+        """The diagonal of N, f, and what the intercept takes off each element of R."""
+        shift = 1.0 / len(self.A) if self.intercept else 0.0
+        if self.dual:
+            return 0.0, penalty / (self.eigenvalues + penalty), shift
+        return 1.0, -1.0 / (self.eigenvalues + penalty), shift
 
     def condition(self, penalty: float | Floats) -> float:
         """Condition number of the penalised Gram matrix."""

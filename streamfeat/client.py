@@ -39,7 +39,7 @@ from streamfeat.signals import Signal
 from streamfeat.wire.codec import decode, encode
 from streamfeat.wire.messages import Message
 from streamfeat.wire.outstanding import Errand, Outcome, Outstanding
-from streamfeat.wire.session import Session
+from streamfeat.wire.session import HELLO_PAUSES_S, Session
 
 __all__ = ["Client", "Job", "Result"]
 
@@ -87,6 +87,7 @@ class Client:
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._reports: deque[dict[str, Any]] = deque(maxlen=1)
+        self._n_ended = 0
 
     def __enter__(self) -> Client:
         try:
@@ -305,20 +306,31 @@ class Client:
             self._send(cancel)
 
     def _turn(self, wait_s: float) -> None:
-        """Hear what came, say what is due, sleep up to `wait_s` for more, end what is late."""
+        """Hear what came, say what is due, end what is late; sleep up to `wait_s` for more if nothing ended so far."""
+        n_ended = self._n_ended
         self._listen()
         now = time.monotonic()
-        for message in self._session.due(now):
-            self._send(message)
-        blocked = self._session.state == "ready" and not self._send_requests(now)
-        wait_s = min(wait_s, self._session.wait_s(now), self._open.wait_s(now))
-        if wait_s > 0 and self._live_socket().poll(ceil(wait_s * 1000), zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
-            self._listen()
+        blocked = not self._talk(now)
+        if n_ended == self._n_ended:
+            wait_s = min(wait_s, self._open.wait_s(now), self._session.wait_s(now) or HELLO_PAUSES_S[0])
+            if self._live_socket().poll(ceil(wait_s * 1000), zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
+                self._listen()
         answering = "answers" if self._session.state == "ready" else "does not answer"
         outcomes, cancel = self._open.expire(time.monotonic(), f"the broker at {self.endpoint} {answering}")
         self._deliver(outcomes)
         if cancel is not None:
             self._send(cancel)
+
+    def _talk(self, now: float) -> bool:
+        """Say what is due and send what credit allows; False if the socket takes no more, or is not connected yet."""
+        if self._session.state == "greeting" and not self._live_socket().poll(0, zmq.POLLOUT):
+            return False
+        for message in self._session.due(now):
+            self._send(message)
+        while self._session.state == "ready" and (request := self._open.next_request(now)) is not None:
+            if not self._send_request(request, now):
+                return False
+        return True
 
     def _listen(self) -> None:
         while True:
@@ -336,15 +348,9 @@ class Client:
                 raise self._session.refusal
             elif message.verb == "REPORT":
                 self._reports.append(message.fields["report"])
+                self._n_ended += 1
             elif event is None:
                 self._deliver(self._open.hear(message, now))
-
-    def _send_requests(self, now: float) -> bool:
-        """Send what credit allows; False if the socket takes no more."""
-        while (request := self._open.next_request(now)) is not None:
-            if not self._send_request(request, now):
-                return False
-        return True
 
     def _send_request(self, request: Message, now: float) -> bool:
         """Send one request, in halves if it breaks a rule of the wire: so that only the item at fault fails."""
@@ -366,6 +372,7 @@ class Client:
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
+            self._n_ended += 1
             inbox, place, job = outcome.ticket
             reply = outcome.reply
             result = Result(

@@ -27,6 +27,9 @@ PROBE_TIMEOUT_S = 1.0
 QUEUE_MESSAGES = 1024
 """High-water mark of each pipe: a backstop. It counts messages, not bytes; credit is the bound."""
 
+FileId = tuple[int, int, int]
+"""Device, inode and moment of creation: inodes are used again."""
+
 ROUTER_LINGER_MS = 1000
 """What the broker's last words may take when it closes."""
 
@@ -159,6 +162,27 @@ def open_router(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_f
         socket_.close(linger=0)
         raise ConfigError(f"cannot bind {endpoint}: {error.strerror}; stop what holds it or choose another") from error
     return socket_
+
+
+def close_router(socket_: zmq.Socket[bytes], endpoint: str, file_id: FileId | None) -> None:
+    """Close a broker's socket and remove its file, which libzmq would leave, unless it is somebody else's by now.
+
+    The file goes first: from then on the next broker makes its own, which this one no longer touches.
+    """
+    if file_id is not None and file_id == socket_file(endpoint):
+        Path(endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+    socket_.close()
+
+
+def socket_file(endpoint: str) -> FileId | None:
+    """What lies at an ipc endpoint, told apart from whatever may lie there later; None where there is nothing."""
+    if not endpoint.startswith("ipc://"):
+        return None
+    try:
+        status = Path(endpoint.removeprefix("ipc://")).lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _set(socket_: zmq.Socket[bytes], linger_ms: int) -> None:

@@ -7,8 +7,17 @@ import socket
 from pathlib import Path
 
 import pytest
+import zmq
 
-from streamfeat.endpoints import MAX_IPC_PATH, check_endpoint, claim_endpoint
+from streamfeat.endpoints import (
+    MAX_IPC_PATH,
+    check_endpoint,
+    claim_endpoint,
+    close_router,
+    open_dealer,
+    open_router,
+    socket_file,
+)
 from streamfeat.errors import ConfigError
 
 
@@ -103,3 +112,35 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
         tmp_path.chmod(0o500)
         with pytest.raises(ConfigError, match="not writable"):
             claim_endpoint(f"ipc://{tmp_path}/s")
+
+
+def test_the_broker_removes_its_own_socket_only(tmp_path: Path) -> None:
+    """Closing removes the file that libzmq leaves; one that another process made meanwhile stays."""
+    endpoint = f"ipc://{tmp_path}/s"
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with context:
+        router = open_router(context, endpoint, max_frame_bytes=1000)
+        close_router(router, endpoint, socket_file(endpoint))
+        assert socket_file(endpoint) is None
+        router = open_router(context, endpoint, max_frame_bytes=1000)
+        mine = socket_file(endpoint)
+        (tmp_path / "s").unlink()
+        (tmp_path / "s").write_text("another's")
+        close_router(router, endpoint, mine)
+        assert (tmp_path / "s").read_text() == "another's"
+    assert socket_file("tcp://127.0.0.1:5671") is None
+
+
+def test_no_socket_waits_for_ever(tmp_path: Path) -> None:
+    """Linger, high-water marks, heartbeats and handshake are bounded on both kinds of sockets."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with context:
+        endpoint = f"ipc://{tmp_path}/s"
+        with open_router(context, endpoint, max_frame_bytes=1000) as router:
+            with open_dealer(context, endpoint, "ab" * 8, linger_ms=100) as dealer:
+                for socket_ in (router, dealer):
+                    bounds = {zmq.LINGER: 2000, zmq.SNDHWM: 1024, zmq.RCVHWM: 1024, zmq.HANDSHAKE_IVL: 5000}
+                    for option, most in bounds.items():
+                        assert 0 < int(socket_.get(option)) <= most
+                    assert int(socket_.get(zmq.HEARTBEAT_IVL)) > 0
+            assert router.get(zmq.MAXMSGSIZE) == 1000

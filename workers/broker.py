@@ -22,7 +22,7 @@ from typing import get_args
 
 import zmq
 
-from streamfeat.endpoints import open_router
+from streamfeat.endpoints import FileId, close_router, open_router, socket_file
 from streamfeat.errors import EXIT_OK, InternalError, StreamfeatError
 from streamfeat.wire.codec import HEADER_BYTES, decode, encode_parts, glimpse
 from streamfeat.wire.messages import Frame, Message, error_fields, failed_item
@@ -55,11 +55,13 @@ class BrokerLoop:
         self._next_probe = 0.0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets: dict[Side, zmq.Socket[bytes]] = {}
-        endpoints: dict[Side, str] = {"front": front, "back": back}
+        self._endpoints: dict[Side, str] = {"front": front, "back": back}
+        self._files: dict[Side, FileId | None] = {}
         try:
-            for side, endpoint in endpoints.items():
+            for side, endpoint in self._endpoints.items():
                 frame_bytes = settings.item_bytes + HEADER_BYTES
                 self._sockets[side] = open_router(self._context, endpoint, max_frame_bytes=frame_bytes)
+                self._files[side] = socket_file(endpoint)
         except StreamfeatError:
             self._close()
             raise
@@ -156,8 +158,8 @@ class BrokerLoop:
         return True
 
     def _close(self) -> None:
-        for socket in self._sockets.values():
-            socket.close()
+        for side, socket in self._sockets.items():
+            close_router(socket, self._endpoints[side], self._files[side])
         self._context.term()
 
 

@@ -50,6 +50,9 @@ WARM_TIMEOUT_S = 120.0
 """What compiling the kernels may take with a cold cache, told to systemd."""
 
 LINGER_MS = 2000
+CONNECT_EVERY_S = 0.02
+"""How often an unconnected socket is looked at."""
+
 FLUSH_ITEMS = 8
 FLUSH_BYTES = 1 << 20
 FLUSH_AFTER_S = 0.02
@@ -182,7 +185,7 @@ class Runtime:
         self._flush(time.monotonic())
 
     def _wait_s(self, now: float) -> float:
-        moments = [self._session.wait_s(now), self._notifier.wait_s(now), self._drain_until - now]
+        moments = [self._session.wait_s(now) or CONNECT_EVERY_S, self._notifier.wait_s(now), self._drain_until - now]
         if self._outbox and self._session.state != "greeting":
             moments.append(0.01)  # the socket's queue is full; any message or this long a wait, and it is tried again
         return max(0.0, min(moments))
@@ -265,8 +268,9 @@ class Runtime:
             self._post(message)
 
     def _talk(self, now: float) -> None:
-        for message in self._session.due(now):
-            self._send(message)
+        if self._session.state != "greeting" or self._socket.poll(0, zmq.POLLOUT):
+            for message in self._session.due(now):
+                self._send(message)
         self._send_waiting()
         self._notifier.beat(now)
 

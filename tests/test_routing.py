@@ -552,6 +552,22 @@ def test_a_poison_item_is_quarantined_and_its_neighbours_are_not() -> None:
     assert any("quarantined item 5" in note for note in fleet.broker.take_notes())
 
 
+def test_suspicion_ends_with_the_stage() -> None:
+    """Lost twice at features and once at the learner is not three times the item's fault; attempts are all counted."""
+    fleet = Fleet()
+    client, learner = fleet.client(), fleet.learner()
+    fleet.worker("w1")
+    fleet.request(client, [signal(1, label=1)], ["features", "learn:m"])
+    for run in (1, 2):
+        worker = fleet.worker("w1", run=run)
+    fleet.finish_all(worker)
+    assert len(fleet.tasks(learner)) == 1
+    learner = fleet.learner(run=1)
+    fleet.finish_all(learner)
+    assert fleet.outcome(client) == {1: "committed"}
+    assert fleet.replies(client)[1][0].fields["attempt"] == 4
+
+
 def test_a_suspect_avoids_the_worker_it_was_lost_with_while_there_is_another() -> None:
     """The restarted w1 is idle, but the item waits for w2; when only w1 is left it gets the item."""
     fleet = Fleet()
@@ -591,7 +607,7 @@ def answer_one_at_a_time(fleet: Fleet, client: bytes, workers: list[bytes], roun
     """Each worker answers its oldest TASK and has another in hand; the client sends as much as it hears."""
     in_hand: dict[bytes, list[Message]] = {worker: [] for worker in workers}
     for n in range(rounds):
-        fleet.request(client, [signal(1000 + 4 * n + m) for m in range(4)])
+        fleet.request(client, [signal(1000 + 4 * n + m) for m in range(4)], options={"of": "many"})
         for worker in workers:
             in_hand[worker] += fleet.tasks(worker)
             if in_hand[worker]:
@@ -617,6 +633,17 @@ def test_what_a_worker_hands_back_costs_no_attempt() -> None:
     assert fleet.outcome(client) == dict.fromkeys(range(4), "features")
     assert {r[0].fields["attempt"] for r in fleet.replies(client).values()} == {1}
     assert (fleet.count("handed_back"), fleet.count("redelivered"), fleet.count("stray")) == (4, 0, 1)
+
+
+def test_what_is_remembered_of_old_leases_is_bounded() -> None:
+    """A worker that hands back for ever costs time, not memory."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker()
+    fleet.request(client, [signal(n) for n in range(16)])
+    for _ in range(300):
+        [task] = fleet.tasks(worker)
+        fleet.send("back", worker, Message("RETURN", {"ids": [item.fields["id"] for item in task.items]}))
+    assert len(fleet.broker.ledger._revoked) == 4096
 
 
 def test_a_result_is_taken_once_and_only_from_its_worker() -> None:
@@ -715,7 +742,7 @@ def test_a_large_item_is_not_starved_by_small_ones() -> None:
     fleet = Fleet(max_batch_items=2)
     big, small = fleet.client(b"big"), fleet.client(b"small")
     workers = [fleet.worker(f"w{n}", credit={"items": 4, "bytes": 100}) for n in (1, 2)]
-    fleet.request(small, [signal(n) for n in range(12)])
+    fleet.request(small, [signal(n) for n in range(12)], options={"of": "many"})
     fleet.request(big, [signal(0, n=100)])
     answer_one_at_a_time(fleet, small, workers, rounds=30)
     assert 0 in fleet.outcome(big)

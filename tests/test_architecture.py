@@ -14,7 +14,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("errors", "kernels", "spec"),
     ("config", "signals", "groups", "templates", "learn", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
-    ("bankstore", "model"),
+    ("bankstore", "model", "connection"),
     ("projections",),
     ("bank",),
     ("featuremap",),

@@ -163,7 +163,9 @@ def test_jobs_are_pulled_as_there_is_room(client: Client) -> None:
             next(stream)
             assert pulled <= n + 20
         stream.close()  # type: ignore[attr-defined]
-    assert client.status()["open"] == 0
+        deadline = time.monotonic() + 5
+        while client.status()["open"]:  # what workers have in hand takes its course
+            assert time.monotonic() < deadline, "withdrawn items stay open"
     assert WINDOW > 20
 
 

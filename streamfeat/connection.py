@@ -1,0 +1,245 @@
+"""A client's connection: one socket, its conversation with the broker, and the items that wait for an answer.
+
+`Connection.turn` is the whole loop: hear what came, say what is due, sleep a little, end what is late. The decisions
+are in `wire.session` and `wire.outstanding`; here are the socket, the clock, and the rule that both belong to one
+thread of one process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from streamfeat import __version__
+from streamfeat.endpoints import check_endpoint, open_dealer
+from streamfeat.errors import InvalidArgument, StreamfeatError, Unavailable
+from streamfeat.wire.codec import decode, encode
+from streamfeat.wire.messages import Item, Message
+from streamfeat.wire.outstanding import Errand, Outcome, Outstanding
+from streamfeat.wire.session import HELLO_PAUSES_S, Session
+
+LINGER_MS = 500
+"""What a goodbye may take."""
+
+
+class Connection:
+    """A client's side of the conversation with one broker.
+
+    Parameters
+    ----------
+    endpoint : str
+    connect_timeout_s : float
+    peer : str
+        Hexadecimal name of this run.
+    """
+
+    def __init__(self, endpoint: str, connect_timeout_s: float, peer: str) -> None:
+        self.endpoint = check_endpoint(endpoint)
+        self.connect_timeout_s = connect_timeout_s
+        self._peer = peer
+        self._owner = (os.getpid(), threading.get_ident())
+        about = {"software": f"streamfeat {__version__}", "pid": os.getpid(), "host": socket.gethostname()}
+        self._session = Session({"protocol": [1, 1], "role": "client", "peer": peer, **about})
+        self._open = Outstanding(random.Random(secrets.randbits(64)))  # noqa: S311 - spreads retries, hides nothing
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._socket: zmq.Socket[bytes] | None = None
+        self._reports: deque[dict[str, Any]] = deque(maxlen=1)
+        self._n_ended = 0
+
+    def connect(self) -> None:
+        """Say hello and wait for the welcome; at once if there was one.
+
+        Raises
+        ------
+        Unavailable
+            No welcome in time; the message says whether anybody listens.
+        ConfigError, VersionMismatch
+            The broker refuses this client.
+        """
+        self.check_owner()
+        if self._session.n_welcomes:
+            return
+        if self._socket is None:
+            self._context = zmq.Context()
+            self._socket = open_dealer(self._context, self.endpoint, self._peer, linger_ms=LINGER_MS)
+        deadline = time.monotonic() + self.connect_timeout_s
+        while not self._session.n_welcomes:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise Unavailable(self._why_unavailable())
+            self.turn(left_s)
+
+    def close(self) -> None:
+        """Say goodbye and let go of the socket; in a forked child, where it is not ours, do nothing."""
+        if self._socket is None or self._context is None or os.getpid() != self._owner[0]:
+            return
+        self.check_owner()
+        for message in self._session.finish("client closed", time.monotonic()):
+            self._send(message)
+        self._socket.close()
+        self._context.term()
+        self._socket = self._context = None
+
+    def submit(self, errand: Errand, item: Item, timeout_s: float, end: Callable[[Outcome], None]) -> int:
+        """Add an item; its id. `end` is called with its outcome, from within a later `turn`.
+
+        Raises
+        ------
+        TooLarge
+            The item is over the broker's limits.
+        """
+        return self._open.submit(errand, item, now=time.monotonic(), timeout_s=timeout_s, ticket=end)
+
+    def withdraw(self, ids: Iterable[int] | None = None) -> int:
+        """Give up these items, or all; how many were open. From a thread or process that may not: none."""
+        if self._socket is None or self._owner != (os.getpid(), threading.get_ident()):
+            return 0
+        outcomes, cancel = self._open.cancel(self._open.open_ids() if ids is None else ids, time.monotonic())
+        self._end(outcomes)
+        if cancel is not None:
+            self._send(cancel)
+        return len(outcomes)
+
+    def report(self, timeout_s: float) -> dict[str, Any]:
+        """The broker's report; asked for again once a heartbeat.
+
+        Raises
+        ------
+        Unavailable
+            No report in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        ask_at = time.monotonic()
+        self._reports.clear()
+        while not self._reports:
+            now = time.monotonic()
+            if now >= deadline:
+                raise Unavailable(f"{self.endpoint}: no report within {timeout_s:g} s; the broker is stuck or gone")
+            if now >= ask_at and self._session.state == "ready":
+                self._send(Message("STATUS"))
+                ask_at = now + self._session.heartbeat_s
+            self.turn(min(deadline, max(ask_at, now + 0.01)) - now)
+        return self._reports.popleft()
+
+    def turn(self, wait_s: float) -> None:
+        """Hear what came, say what is due, end what is late; sleep up to `wait_s` for more if nothing ended so far."""
+        n_ended = self._n_ended
+        self._listen()
+        now = time.monotonic()
+        blocked = not self._talk(now)
+        if n_ended == self._n_ended:
+            # an unconnected socket wakes the poll; the session itself is due at once then, so it has no say
+            session_s = HELLO_PAUSES_S[0] if blocked else self._session.wait_s(now)
+            wait_s = min(wait_s, self._open.wait_s(now), session_s)
+            if self._live_socket().poll(ceil(wait_s * 1000), zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
+                self._listen()
+        answering = "answers" if self._session.state == "ready" else "does not answer"
+        outcomes, cancel = self._open.expire(time.monotonic(), f"the broker at {self.endpoint} {answering}")
+        self._end(outcomes)
+        if cancel is not None:
+            self._send(cancel)
+
+    def check_owner(self) -> None:
+        """Raise InvalidArgument in another thread, in a forked child, and after `close`."""
+        pid, thread = self._owner
+        if os.getpid() != pid:
+            made, used = f"process {pid}", f"process {os.getpid()}: a socket does not survive a fork"
+        elif threading.get_ident() != thread:
+            made, used = f"thread {thread}", f"thread {threading.get_ident()}: a socket belongs to one thread"
+        elif self._session.state == "closed" and self._session.refusal is None:
+            raise InvalidArgument("this client is closed; make a new one")
+        else:
+            return
+        raise InvalidArgument(f"this client was made in {made} and is used in {used}; make a client in each")
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                frames = self._live_socket().recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            message = decode(frames)
+            now = time.monotonic()
+            event = self._session.hear(message, now)
+            if event == "welcome":
+                self._open.grant(self._session.terms)
+                self._open.send_again()
+            elif event == "refused" and self._session.refusal is not None:
+                raise self._session.refusal
+            elif message.verb == "REPORT":
+                self._reports.append(message.fields["report"])
+                self._n_ended += 1
+            elif event is None:
+                self._end(self._open.hear(message, now))
+
+    def _talk(self, now: float) -> bool:
+        """Say what is due and send what credit allows; False if the socket takes no more, or is not connected yet."""
+        if self._session.state == "greeting" and not self._live_socket().poll(0, zmq.POLLOUT):
+            return False
+        for message in self._session.due(now):
+            self._send(message)
+        while self._session.state == "ready" and (request := self._open.next_request(now)) is not None:
+            if not self._send_request(request, now):
+                return False
+        return True
+
+    def _send_request(self, request: Message, now: float) -> bool:
+        """Send one request, in halves if it breaks a rule of the wire: so that only the item at fault fails."""
+        try:
+            sent = self._send(request)
+        except StreamfeatError as error:
+            half = len(request.items) // 2
+            if half == 0:
+                self._end(self._open.fail(request.items[0].fields["id"], error, now))
+                return True
+            first, second = (
+                Message("REQUEST", request.fields, p) for p in (request.items[:half], request.items[half:])
+            )
+            sent_first, sent_second = self._send_request(first, now), self._send_request(second, now)
+            return sent_first and sent_second
+        if not sent:
+            self._open.put_back(request)
+        return sent
+
+    def _send(self, message: Message) -> bool:
+        try:
+            self._live_socket().send_multipart(encode(message), zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            return False
+        return True
+
+    def _end(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            self._n_ended += 1
+            outcome.ticket(outcome)
+
+    def _live_socket(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            raise InvalidArgument("this client is closed; make a new one")
+        return self._socket
+
+    def _why_unavailable(self) -> str:
+        path = self.endpoint.removeprefix("ipc://")
+        if self._session.complaint is not None:
+            what = f"the broker takes no clients now ({self._session.complaint})"
+        elif self._live_socket().poll(0, zmq.POLLOUT):
+            what = "a process is there, but it does not answer: stuck, or no broker"
+        elif path != self.endpoint and not Path(path).exists():
+            what = "there is no such socket"
+        else:
+            what = "nobody answers there"
+        return (
+            f"{self.endpoint}: {what} (waited {self.connect_timeout_s:g} s); "
+            "check the endpoint, or start a fleet with `streamfeat serve`"
+        )

@@ -48,12 +48,16 @@ class Cluster:
         self.spawn(name, "tests.handlers", "--connect", self.back, "--name", name, *arguments)
 
     def spawn(self, name: str, module: str, *arguments: str) -> None:
+        """Start `python -m module`."""
+        self.spawn_python(name, "-m", module, *arguments)
+
+    def spawn_python(self, name: str, *arguments: str) -> None:
         """Start a process of this cluster; its log is NAME.log in the run directory."""
         if name in self.processes:
             self.processes[name].wait(10)  # its predecessor, which was just killed
         with (self.run_dir / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def wait_ready(self, *names: str, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from streamfeat.errors import ConfigError, InvalidArgument
+from streamfeat.wire.codec import encode
 from streamfeat.wire.messages import FROM_BROKER, Array, Item, Message
 from streamfeat.wire.settings import BrokerSettings
-from tests.fleet import BANK, FEATURE, OTHER_BANK, Fleet, run_of, signal, wave
+from tests.fleet import BANK, FEATURE, OTHER_BANK, Fleet, good_result, run_of, signal, wave
 
 
 def error_of(messages: list[Message]) -> tuple[str, str]:
@@ -917,6 +918,27 @@ def test_settings_that_cannot_be_are_refused() -> None:
         BrokerSettings(credit_items=0)
     with pytest.raises(ConfigError, match="item_bytes <= message_bytes <= max_retained_bytes"):
         BrokerSettings(item_bytes=10**9)
+
+
+def test_the_longest_item_still_fits_into_what_is_made_of_it() -> None:
+    """A request and a result at the limit of their headers become a TASK and a REPLY within theirs."""
+    fleet = Fleet()
+    name, text = "x" * 64, "\U0001f600" * 200
+    client = fleet.client()
+    index = fleet.worker(name, kind="index", stages=["search:*"], banks={})
+    options = {f"k{n}".ljust(64, "x"): text for n in range(16)}
+    item = Item(
+        {"id": 2**63 - 1, "stream": text, "seq": 2**63 - 1, "label": text, "group": text, "name": text}, (FEATURE,)
+    )
+    fleet.request(client, [item], [f"search:{name}"], ttl_ms=86_400_000, options=options, bank=BANK)
+    [task] = fleet.tasks(index)
+    labels = [text] * 76
+    fleet.finish(index, task, labels=labels)
+    assert fleet.replies(client)[2**63 - 1][0].fields["labels"] == labels
+    assert (
+        len(encode(Message("RESULT", {"stage": "search:i"}, (good_result(item, "search:i", labels=labels),)))[2])
+        > 61_000
+    )
 
 
 def test_arrays_pass_through_the_broker_untouched() -> None:

@@ -49,7 +49,7 @@ class Lease:
 
     client: Client
     id: int  # the client's
-    fields: dict[str, Any]  # stream, seq, label, group, name, signal: what workers are told
+    fields: dict[str, Any]  # as they came, with stream, seq and bank: what workers are told
     arrays: tuple[Array, ...]
     route: Route
     deadline: float

@@ -17,6 +17,7 @@ from streamfeat.errors import (
     Overloaded,
     Quarantined,
     StreamfeatError,
+    TooLarge,
     Unavailable,
 )
 from streamfeat.wire.leases import Deadlines, Lease
@@ -27,7 +28,6 @@ from streamfeat.wire.replies import ReplyCache
 from streamfeat.wire.services import Route
 from streamfeat.wire.settings import BrokerSettings
 
-_TOLD_TO_WORKERS = ("label", "group", "name", "signal")
 _REMEMBERED = 4096  # revoked numbers, to tell a late result from one given twice
 
 
@@ -80,9 +80,11 @@ class Ledger:
         self.refused[error.code] += 1
         self._answers.setdefault(client, []).append(failed_item(item_id, error))
 
-    def admit(self, client: Client, n_bytes: int) -> None:
-        """Raise Overloaded, and say which limit it is, if there is no room for an item of that weight."""
-        limits, again = self.settings, self.settings.retry_after_ms
+    def admit(self, client: Client, item: Item) -> None:
+        """Raise TooLarge or Overloaded, and say which limit it is, if there is no room for the item."""
+        n_bytes, limits, again = item.n_bytes, self.settings, self.settings.retry_after_ms
+        if n_bytes > limits.item_bytes:
+            raise TooLarge(f"an item has at most {limits.item_bytes} bytes of payload, got {n_bytes}")
         if len(client.leases) >= limits.credit_items:
             raise Overloaded(f"credit of {limits.credit_items} items is used up; wait for replies", again)
         if client.leases and client.n_bytes + n_bytes > limits.credit_bytes:
@@ -92,14 +94,14 @@ class Ledger:
 
     def accept(self, client: Client, item: Item, route: Route, deadline: float, now: float) -> None:
         """Take the item in, and queue it for its first stage."""
-        given = item.fields
-        fields = {"stream": given.get("stream", client.run), "seq": given.get("seq", given["id"])}
-        fields.update((name, given[name]) for name in _TOLD_TO_WORKERS if name in given)
+        fields = {"stream": client.run, "seq": item.fields["id"], **item.fields}
+        if route.bank is not None:
+            fields["bank"] = route.bank
         n_bytes = item.n_bytes
         self._order += 1
         lease = Lease(
             client=client,
-            id=given["id"],
+            id=item.fields["id"],
             fields=fields,
             arrays=item.arrays,
             route=route,
@@ -136,10 +138,7 @@ class Ledger:
         if lease.lost_with:
             self.counts["redelivered"] += 1
         ttl_ms = max(1, math.ceil((lease.deadline - now) * 1000))
-        fields = {"id": lease.number, "ttl_ms": ttl_ms, **lease.fields}
-        if lease.route.bank is not None:
-            fields["bank"] = lease.route.bank
-        return Item(fields, lease.arrays)
+        return Item({**lease.fields, "id": lease.number, "ttl_ms": ttl_ms}, lease.arrays)
 
     def result(self, worker: Worker, item: Item, now: float) -> None:
         """Take a worker's result: the item goes on along its route, or its client is answered."""

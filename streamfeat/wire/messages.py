@@ -12,7 +12,6 @@ schemas/messages.schema.json, which the codec holds every message to. Who says w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -89,8 +88,9 @@ class Array:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that dtype and shape ask for; the codec has held the frame to them."""
-        return prod(self.shape) * ITEM_SIZE[self.dtype]
+        """Bytes of data; the codec has held them to dtype and shape."""
+        data = self.data
+        return data.nbytes if isinstance(data, memoryview) else len(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,10 @@ class Item:
     @property
     def n_bytes(self) -> int:
         """Bytes of payload, what credit is counted in."""
-        return sum(a.n_bytes for a in self.arrays)
+        n_bytes = 0
+        for array in self.arrays:  # one as a rule: a generator would cost as much again
+            n_bytes += array.n_bytes
+        return n_bytes
 
 
 @dataclass(frozen=True, slots=True)

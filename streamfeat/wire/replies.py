@@ -19,7 +19,7 @@ class ReplyCache:
     def __init__(self, max_items: int, max_bytes: int) -> None:
         self._max_items = max_items
         self._max_bytes = max_bytes
-        self._replies: OrderedDict[tuple[str, int], Item] = OrderedDict()
+        self._replies: OrderedDict[tuple[str, int], tuple[Item, int]] = OrderedDict()
         self.n_bytes = 0
 
     def __len__(self) -> int:
@@ -30,18 +30,19 @@ class ReplyCache:
         key = (run, item.fields["id"])
         old = self._replies.pop(key, None)
         if old is not None:
-            self.n_bytes -= _weight(old)
-        self._replies[key] = item
-        self.n_bytes += _weight(item)
+            self.n_bytes -= old[1]
+        weight = _weight(item)
+        self._replies[key] = item, weight
+        self.n_bytes += weight
         while len(self._replies) > self._max_items or self.n_bytes > self._max_bytes:
-            self.n_bytes -= _weight(self._replies.popitem(last=False)[1])
+            self.n_bytes -= self._replies.popitem(last=False)[1][1]
 
     def again(self, run: str, item_id: int) -> Item | None:
         """The reply as it was, marked `dup`; None if it is not there (any more)."""
-        item = self._replies.get((run, item_id))
+        item, _ = self._replies.get((run, item_id), (None, 0))
         return None if item is None else Item({**item.fields, "dup": True}, item.arrays)
 
 
 def _weight(item: Item) -> int:
-    n_entries = sum(len(value) for value in item.fields.values() if isinstance(value, list))
+    n_entries = len(item.fields.get("labels", ())) + len(item.fields.get("classes", ()))
     return _OVERHEAD_BYTES + _ENTRY_BYTES * n_entries + item.n_bytes

@@ -38,7 +38,7 @@ from streamfeat.wire.ledger import Ledger
 from streamfeat.wire.messages import FROM_CLIENT, FROM_WORKER, PROTOCOL, Message, error_fields
 from streamfeat.wire.peers import Client, Worker
 from streamfeat.wire.report import report
-from streamfeat.wire.services import Route, Services, check_item
+from streamfeat.wire.services import Route, Services
 from streamfeat.wire.settings import BrokerSettings
 
 Side = Literal["front", "back"]
@@ -333,8 +333,8 @@ class Broker:
         deadline = now + message.fields["ttl_ms"] / 1000
         for item in news:
             try:
-                check_item(item, message.fields["route"], self.settings.item_bytes)
-                self.ledger.admit(client, item.n_bytes)
+                route.check(item)
+                self.ledger.admit(client, item)
             except StreamfeatError as error:
                 self.ledger.refuse(client, item.fields["id"], error)
             else:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError, TooLarge, Unavailable
+from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError, Unavailable
 from streamfeat.wire.messages import Item
 from streamfeat.wire.peers import Worker, serves
 
@@ -28,6 +28,22 @@ class Route:
     stages: tuple[str, ...]
     bank: str | None
     options: dict[str, Any]  # for the last stage
+
+    def check(self, item: Item) -> None:
+        """Hold an item to what the first stage works on, and to the label that learning needs.
+
+        Raises
+        ------
+        InvalidArgument
+        """
+        first, last = self.stages[0], self.stages[-1]
+        n_arrays = 0 if first.startswith("fit:") else 1
+        if len(item.arrays) != n_arrays:
+            raise InvalidArgument(f"arrays: {_kind(first)} takes {n_arrays} array an item, got {len(item.arrays)}")
+        if first.startswith("features:") and "signal" not in item.fields:
+            raise InvalidArgument("signal: features are of a signal; say its kind, and the rate_hz of audio")
+        if last.startswith("learn:") and "label" not in item.fields:
+            raise InvalidArgument(f"label: {last} needs the label of the item")
 
 
 class Services:
@@ -111,7 +127,7 @@ class Services:
 
 
 def _check_order(route: Sequence[str]) -> None:
-    kinds = [stage.partition(":")[0] for stage in route]
+    kinds = [_kind(stage) for stage in route]
     if len(kinds) == 1 or (len(kinds) == 2 and kinds[0] == "features" and kinds[1] in _AFTER_FEATURES):
         return
     raise InvalidArgument(
@@ -119,21 +135,5 @@ def _check_order(route: Sequence[str]) -> None:
     )
 
 
-def check_item(item: Item, route: Sequence[str], max_bytes: int) -> None:
-    """Hold an item to its limit, to what the first stage of its route works on, and to the label that learning needs.
-
-    Raises
-    ------
-    TooLarge
-    InvalidArgument
-    """
-    if item.n_bytes > max_bytes:
-        raise TooLarge(f"an item has at most {max_bytes} bytes of payload, got {item.n_bytes}")
-    kind = route[0].partition(":")[0]
-    n_arrays = 0 if kind == "fit" else 1
-    if len(item.arrays) != n_arrays:
-        raise InvalidArgument(f"arrays: {kind} takes {n_arrays} array an item, got {len(item.arrays)}")
-    if kind == "features" and "signal" not in item.fields:
-        raise InvalidArgument("signal: features are of a signal; say its kind, and the rate_hz of audio")
-    if route[-1].startswith("learn:") and "label" not in item.fields:
-        raise InvalidArgument(f"label: {route[-1]} needs the label of the item")
+def _kind(stage: str) -> str:
+    return stage.partition(":")[0]

@@ -151,13 +151,16 @@ def feature_to_item(feature: NDArray[Any], fields: dict[str, Any]) -> Item:
 def item_to_feature(item: Item) -> NDArray[Any]:
     """The feature that an item carries, shape (D,), read-only.
 
+    On its way from a feature worker it still says of which signal it is, and of which bank.
+
     Raises
     ------
     InvalidArgument
-        More or less than one array, or an array of another shape.
+        A signal that no bank has seen, more or less than one array, or an array of another shape.
     """
-    if len(item.arrays) != 1 or "signal" in item.fields:
-        what = "a signal" if "signal" in item.fields else f"{len(item.arrays)} arrays"
+    is_signal = "signal" in item.fields and "bank" not in item.fields
+    if len(item.arrays) != 1 or is_signal:
+        what = "a signal" if is_signal else f"{len(item.arrays)} arrays"
         raise InvalidArgument(f"this stage takes one feature, got {what}; put `features` first in the route")
     feature = _little_endian(item.arrays[0].to_numpy())
     if feature.ndim != 1:

@@ -18,7 +18,6 @@ from streamfeat.errors import Quarantined
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals import Signal
 from tests.cluster import Cluster, cluster
-from tests.handlers import BANK
 
 SPEC = {
     "name": "light",
@@ -42,6 +41,11 @@ def number(n: int, name: str = "") -> Job:
 def check_echo(results: list[Result], n: int) -> None:
     """Every number from 0 to n once, each with its own feature."""
     assert sorted(r.job.tag for r in results) == list(range(n))
+    check_values(results)
+
+
+def check_values(results: list[Result]) -> None:
+    """Each result has its own number's feature."""
     for result in results:
         assert result.ok, result.error
         np.testing.assert_array_equal(result.feature, np.float32(result.job.tag))
@@ -326,4 +330,68 @@ def test_a_stage_without_workers_waits_for_one() -> None:
                 running.start_echo("echo-1")
 
         check_echo(stream_with(running, 100, act), 100)
-        assert BANK  # the same bank as before
+
+
+def test_chaos() -> None:
+    """Every 0.1 s a worker is killed and started again, or frozen and thawed: each item is answered once."""
+    rng = np.random.default_rng(7)
+    names = ("echo-1", "echo-2", "echo-3")
+    with cluster() as running:
+        echo_cluster(running, *names)
+        next_at = time.monotonic()
+        frozen: str | None = None
+
+        def act(_n: int) -> None:
+            nonlocal next_at, frozen
+            if time.monotonic() < next_at:
+                return
+            next_at = time.monotonic() + 0.1
+            name = str(rng.choice(names))
+            if frozen is not None:
+                running.signal(frozen, signal.SIGCONT)
+                frozen = None
+            elif rng.random() < 0.5:
+                running.signal(name, signal.SIGSTOP)
+                frozen = name
+            else:
+                running.signal(name, signal.SIGKILL)
+                running.start_echo(name)
+
+        results = stream_with(running, 800, act, name="sleep:0.001", timeout_s=30.0)
+        assert sorted(r.job.tag for r in results) == list(range(800))
+        # an item that was with three workers that died is quarantined by design; here that is bad luck, and rare
+        assert sum(isinstance(r.error, Quarantined) for r in results) <= 8
+        check_values([r for r in results if r.ok])
+
+
+def test_what_a_learner_acknowledged_survives_its_death() -> None:
+    """SIGKILL of the learner in the middle of learning: all is answered, and learning it again finds it all there."""
+    with cluster() as running:
+        echo_cluster(running, "echo-1")
+
+        def start_learner() -> None:
+            state = str(running.run_dir / "state")
+            running.spawn(
+                "learner",
+                "streamfeat.workers.learner",
+                "--connect",
+                running.back,
+                "--name",
+                "learner",
+                "--state",
+                state,
+            )
+
+        start_learner()
+        running.wait_ready("learner")
+        jobs = [Job(number(n).payload, label=f"c{n % 3}", stream="s", seq=n) for n in range(120)]
+        with Client(running.front) as client:
+            for n, result in enumerate(client.stream(jobs, route="features > learn:digits", window=16)):
+                assert result.ok, result.error
+                if n == 40:
+                    running.signal("learner", signal.SIGKILL)
+                    start_learner()
+            assert client.learn(jobs, "digits") == 0
+            assert client.fit("digits")["n_items"] == 120
+            labels = client.classify([job.payload for job in jobs[:3] if isinstance(job.payload, Signal)], "digits")
+        assert len(labels) == 3

@@ -129,6 +129,8 @@ def test_a_signal_is_no_feature_and_two_arrays_are_none() -> None:
         item_to_feature(signal)
     with pytest.raises(InvalidArgument, match="2 arrays"):
         item_to_feature(Item({}, signal.arrays * 2))
+    downstream = Item({**signal.fields, "bank": BANK}, (Array.of(np.ones(2, np.float32)),))
+    np.testing.assert_array_equal(item_to_feature(downstream), 1)
     with pytest.raises(InvalidArgument, match=r"\(1, 2\)"):
         item_to_feature(Item({}, (Array.of(np.zeros((1, 2), np.float32)),)))
 

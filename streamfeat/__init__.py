@@ -1,3 +1,63 @@
-"""streamfeat: features that do not change when the input is shifted, turned, scaled, raised or spoken faster."""
+"""streamfeat: features that do not change when the input is raised, spoken faster, turned, moved or scaled.
+
+bytes -> message (`wire`) -> signal (`signals`) -> front end (`frontends`) -> projections on a bank (`bank`, `groups`)
+-> pooled feature (`featuremap`) -> learner or index (`learn`) -> result (`client`).
+
+In process: `FeatureMap`, `RLS`, `NeighbourIndex`. Over sockets: `Client`, and the processes in `streamfeat.workers`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamfeat.bank import build_bank, open_bank
+    from streamfeat.bankspec import BankSpec
+    from streamfeat.client import Client, Job, Result
+    from streamfeat.featuremap import FeatureMap
+    from streamfeat.learn.neighbours import NeighbourIndex
+    from streamfeat.learn.rls import RLS
+    from streamfeat.presets import preset_signals
+    from streamfeat.signals import Signal
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "BankSpec": "bankspec",
+    "Client": "client",
+    "FeatureMap": "featuremap",
+    "Job": "client",
+    "NeighbourIndex": "learn.neighbours",
+    "RLS": "learn.rls",
+    "Result": "client",
+    "Signal": "signals",
+    "build_bank": "bank",
+    "open_bank": "bank",
+    "preset_signals": "presets",
+}
+
+__all__ = [
+    "RLS",
+    "BankSpec",
+    "Client",
+    "FeatureMap",
+    "Job",
+    "NeighbourIndex",
+    "Result",
+    "Signal",
+    "build_bank",
+    "open_bank",
+    "preset_signals",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # on first use: a client needs no numba, a learner no socket
+    if name not in _HOME:
+        raise AttributeError(f"module 'streamfeat' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"streamfeat.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

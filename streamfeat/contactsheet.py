@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from streamfeat.bank import Bank, template_orbit
+from streamfeat.bank import Bank, orbits
 from streamfeat.errors import InvalidArgument
 
 GAP = 2
@@ -31,8 +31,7 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     if n_templates < 1 or n_elements < 1:
         raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
     rows = []
-    for template in range(min(n_templates, bank.n_templates)):
-        orbit = template_orbit(bank, template)
+    for orbit in orbits(bank, range(min(n_templates, bank.m))):
         chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
         cells = [cell_pixels(orbit[g], bank.axes.shape, bank.axes.names) for g in chosen]
         rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
@@ -70,4 +69,5 @@ def _frame(cell: NDArray[np.float32]) -> NDArray[np.float32]:
 def _stretch(row: NDArray[np.float32]) -> NDArray[np.uint8]:
     low, high = np.nanmin(row), np.nanmax(row)
     scaled = (row - low) / (high - low or 1.0) * 255.0
-    return np.nan_to_num(scaled, nan=128.0).astype(np.uint8)
+    out: NDArray[np.uint8] = np.nan_to_num(scaled, nan=128.0).astype(np.uint8)
+    return out

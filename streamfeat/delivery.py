@@ -27,10 +27,6 @@ class Readable(Protocol):
     def label(self) -> str | int | None:
         """What it shows or says."""
 
-    @property
-    def speaker(self) -> str | None:
-        """Who is held out together with it."""
-
     def read(self) -> Signal:
         """The signal, or `InvalidArgument` with the reason."""
 
@@ -74,14 +70,13 @@ class Delivery:
         return np.stack([result.feature for result in self.results])
 
     def save(self, file: Path, items: Sequence[Readable]) -> None:
-        """Write features, labels, speakers, names and the bank's hash to an .npz, whole by rename."""
+        """Write features, labels, names and the bank's hash to an .npz, whole by rename."""
         kept = [items[place] for place in self.positions]
         part = file.with_name(f".{file.name}.part.npz")
         np.savez(
             part,
             features=self.features(),
             labels=np.array(["" if item.label is None else str(item.label) for item in kept]),
-            speakers=np.array([item.speaker or "" for item in kept]),
             names=np.array([item.name for item in kept]),
             bank=np.array(self.results[0].fields["bank"] if self.results else ""),
         )
@@ -124,6 +119,7 @@ def deliver(
     route: str = "features",
     bank: str | None = None,
     options: Mapping[str, Any] | None = None,
+    groups: Sequence[str | None] | None = None,
     stream: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Delivery:
@@ -137,6 +133,8 @@ def deliver(
     items : sequence of Readable
     route, bank, options
         As in `Client.stream`.
+    groups : sequence of str or None, optional
+        Who is held out together with each item: its speaker, say.
     stream : str, optional
         Name of the stream in the feature log; the sequence number is the item's place, so that sending the same
         list again under the same name adds nothing twice.
@@ -163,7 +161,7 @@ def deliver(
                 signal,
                 name=item.name,
                 label=item.label,
-                group=item.speaker,
+                group=groups[place] if groups is not None else None,
                 stream=stream,
                 seq=place if stream is not None else None,
                 tag=place,

@@ -95,7 +95,7 @@ def synthesise_corpus(
     takes: str = "ab",
     strings: bool = True,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Path:
     """Make the corpus, or find it made already.
 
@@ -112,7 +112,7 @@ def synthesise_corpus(
     seed : int
         The same parameters and seed give the same bytes.
     progress : callable, optional
-        Called with (speakers done, speakers in all) after each speaker.
+        Called with the number of speakers made since the last call.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _holds(out: Path, parameters: dict[str, Any]) -> bool:
     return True
 
 
-def _speak_apart(folder: Path, parameters: dict[str, Any], progress: Callable[[int, int], None] | None) -> None:
+def _speak_apart(folder: Path, parameters: dict[str, Any], progress: Callable[[int], None] | None) -> None:
     """Run `_speak` in its own process, which prints a line a speaker."""
     n_speakers = parameters["n_train_speakers"] + parameters["n_test_speakers"]
     command = [sys.executable, "-m", "streamfeat.synth", str(folder), json.dumps(parameters)]
@@ -207,9 +207,9 @@ def _speak_apart(folder: Path, parameters: dict[str, Any], progress: Callable[[i
         try:
             assert child.stdout is not None  # pipes were asked for
             assert child.stderr is not None
-            for n_done, _ in enumerate(child.stdout, 1):
+            for _ in child.stdout:
                 if progress is not None:
-                    progress(n_done, n_speakers)
+                    progress(1)
             said = child.stderr.read().strip().rpartition("\n")[2]
         except BaseException:
             child.kill()

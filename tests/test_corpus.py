@@ -128,7 +128,7 @@ def zipped(path: Path, prefix: str = "") -> Path:
 
 
 def test_fsdd_is_the_same_in_a_folder_and_a_zip(tmp_path: Path) -> None:
-    """Folder, zip, zip with a folder in it, and a folder holding the zip: same utterances, index 10 after 9."""
+    """Folder, zip, zip with a folder in it, and a folder holding the zip: same utterances, 10 after 9, 0 to 4 to test."""
     folder = lay(tmp_path / "folder", *FSDD, data=WAV)
     (tmp_path / "holder").mkdir()
     zipped(tmp_path / "holder" / "fsdd_flac.zip")
@@ -140,10 +140,10 @@ def test_fsdd_is_the_same_in_a_folder_and_a_zip(tmp_path: Path) -> None:
     ]
     keys = [[(u.label, u.speaker, u.take, u.split) for u in c.utterances] for c in opened]
     assert keys[0][:4] == [
-        ("0", "ann", "0", None),
-        ("0", "ann", "9", None),
-        ("0", "ann", "10", None),
-        ("0", "bob_k", "0", None),
+        ("0", "ann", "0", "test"),
+        ("0", "ann", "9", "train"),
+        ("0", "ann", "10", "train"),
+        ("0", "bob_k", "0", "test"),
     ]
     for corpus, key in zip(opened, keys, strict=True):
         assert (corpus.layout, key) == ("fsdd", keys[0])

@@ -131,8 +131,8 @@ def _describe(bank: Bank, path: Path) -> dict[str, Any]:
         "form": bank.form,
         "n_features": bank.n_features,
         "dtype": bank.dtype,
-        "n_templates": bank.n_templates,
-        "group_size": bank.group_size,
+        "n_templates": bank.m,
+        "group_size": bank.n_group,
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,7 +45,7 @@ def list_(path: Path, strings: bool, json_to: str | None) -> None:
     from streamfeat.signals.corpus import open_corpus
 
     corpus = open_corpus(path, strings=strings)
-    report = {
+    report: dict[str, Any] = {
         "path": str(path),
         "layout": corpus.layout,
         "recordings": len(corpus.utterances),

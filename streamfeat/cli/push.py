@@ -9,7 +9,7 @@ import click
 from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options
 from streamfeat.config import Settings
-from streamfeat.signals.corpus import open_images
+from streamfeat.signals import open_images
 
 
 @click.command(help="Send pictures (files, folders, IDX, .npy and .npz batches) through a fleet.")
@@ -21,7 +21,8 @@ def command(paths: tuple[Path, ...], sending: Sending, settings: Settings, json_
     """Send everything; report counts, rate, failures and, for --classify, accuracy."""
     pictures = open_images(paths)
     stream = " ".join(str(path.absolute()) for path in paths)
-    _, report = send(settings, sending, pictures, noun="pictures", stream=stream)
-    report = {"paths": [str(path) for path in paths], **report}
+    _, report = send(settings, sending, pictures.entries, noun="pictures", stream=stream)
+    skipped = [{"file": s.name, "reason": s.reason} for s in pictures.skipped]
+    report = {"paths": [str(path) for path in paths], **report, "skipped": skipped}
     emit(report, json_to, lambda: print_report(report, " ".join(report["paths"]), sending))
     return exit_status(report)

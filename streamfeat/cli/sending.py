@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
+from streamfeat.bank import open_bank
 from streamfeat.cli.console import progress
 from streamfeat.client import Client
 from streamfeat.config import Settings
@@ -77,7 +78,13 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
 
 
 def send(
-    settings: Settings, sending: Sending, items: Sequence[Readable], *, noun: str, stream: str
+    settings: Settings,
+    sending: Sending,
+    items: Sequence[Readable],
+    *,
+    noun: str,
+    stream: str,
+    groups: Sequence[str | None] | None = None,
 ) -> tuple[Delivery, dict[str, Any]]:
     """Send every item, on a running fleet or one of its own; fit a model that was fed.
 
@@ -90,6 +97,8 @@ def send(
         What the progress bar calls them.
     stream : str
         Name of the stream in the feature log: the same list sent again adds nothing twice.
+    groups : sequence of str or None, optional
+        Who is held out together with each item.
 
     Returns
     -------
@@ -98,7 +107,9 @@ def send(
         Counts, rate, failures, and `accuracy` where items were classified.
     """
     with _client(settings, sending) as (client, bank), progress(noun, len(items)) as advance:
-        delivery = deliver(client, items, route=sending.route, bank=bank, stream=stream, progress=advance)
+        delivery = deliver(
+            client, items, route=sending.route, bank=bank, groups=groups, stream=stream, progress=advance
+        )
         report = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
         if sending.stage == "learn" and delivery.answered:
             report["fit"] = client.fit(sending.target)
@@ -149,7 +160,7 @@ def _client(settings: Settings, sending: Sending) -> Iterator[tuple[Client, str]
                 index=sending.stage in ("insert", "search"),
                 log_dir=Path(private.fleet.run_dir) / "log",
             )
-            endpoint, bank = stack.enter_context(fleet).front, bank_hash(path)
+            endpoint, bank = stack.enter_context(fleet).front, open_bank(path, verify=False).hash
         waits = settings.client
         client = Client(endpoint, timeout_s=waits.timeout_s, connect_timeout_s=waits.connect_timeout_s)
         yield stack.enter_context(client), bank

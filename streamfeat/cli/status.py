@@ -10,6 +10,8 @@ from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.client import Client
 from streamfeat.config import Settings
 
+TROUBLES = ("abandoned", "redelivered", "repeated", "duplicates", "late", "stray", "malformed")
+
 
 @click.command(help="Ask a broker how it is.")
 @click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
@@ -32,12 +34,15 @@ def _print(endpoint: str, report: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
-    console.print(f"broker at {endpoint}, up {report['uptime_s']:.0f} s, retains {report['retained_bytes']} bytes")
+    console.print(
+        f"broker at {endpoint}, up {report['uptime_s']:.0f} s: accepted {report['accepted']}, answered"
+        f" {report['answered']}, open {report['open']}, retains {report['retained_bytes']} bytes"
+    )
     workers = Table("worker", "kind", "state", "leased", "silent ms", "pid", box=None)
     for worker in report["workers"]:
-        cells = (worker[key] for key in ("name", "kind", "state", "leased", "silent_ms", "pid"))
-        workers.add_row(*(str(cell) for cell in cells))
+        workers.add_row(*(str(worker[key]) for key in ("name", "kind", "state", "leased", "silent_ms", "pid")))
     console.print(workers)
     for name, bank in sorted(report["banks"].items()):
         console.print(f"bank {name} {bank[:12]}")
-    console.print("  ".join(f"{key} {value}" for key, value in sorted(report["counters"].items()) if value))
+    troubles = {**report["failed"], **{key: report[key] for key in TROUBLES}}
+    console.print("  ".join(f"{key} {n}" for key, n in troubles.items() if n) or "no failures")

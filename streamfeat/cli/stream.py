@@ -13,7 +13,8 @@ from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options
 from streamfeat.config import Settings
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.rls import RLS, leave_one_group_out
+from streamfeat.learn.evaluation import leave_one_group_out
+from streamfeat.learn.rls import RLS
 from streamfeat.signals.corpus import Utterance, open_corpus
 
 
@@ -43,7 +44,9 @@ def command(
         raise click.UsageError(f"--leave-one-speaker-out needs the features, --{sending.stage} keeps them in the fleet")
     takes = (_takes(train_takes), _takes(test_takes))
     corpus = open_corpus(path, strings=strings, merge_oh=ten_way)
-    delivery, report = send(settings, sending, corpus.utterances, noun="recordings", stream=str(path.absolute()))
+    speakers = [u.speaker for u in corpus.utterances]
+    stream = str(path.absolute())
+    delivery, report = send(settings, sending, corpus.utterances, noun="recordings", stream=stream, groups=speakers)
     report = {
         "path": str(path),
         "layout": corpus.layout,
@@ -93,8 +96,8 @@ def _accuracy(
     if leave_one_speaker_out:
         if n_speakers < 3:
             raise InvalidArgument(f"leaving one speaker out needs 3 known speakers, this corpus has {n_speakers}")
-        per_speaker = leave_one_group_out(X, y, speakers, train_mask=train, test_mask=test)
-        return {"accuracy": float(np.mean(list(per_speaker.values()))), "per_speaker": per_speaker}
+        scores = leave_one_group_out(X, y, speakers, train_mask=train, test_mask=test)
+        return {"accuracy": scores.mean_accuracy, "per_speaker": scores.accuracy}
     split = np.array([u.split or "" for u in utterances])
     train, test = train & (split == "train"), test & (split == "test")
     if not train.any() or not test.any():

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import time
 
 import click
 
+from streamfeat import kernels
 from streamfeat.cli.console import emit, json_option
 
 
 @click.command(help="Compile and cache every kernel; run it once after an installation or an upgrade.")
 @json_option
 def command(json_to: str | None) -> None:
-    """Load every kernel and report how long it took: seconds where it compiled, less where the cache was warm."""
-    started = time.monotonic()
-    from streamfeat.kernels import warm_kernels
-
-    kernels = warm_kernels()
-    report = {"kernels": kernels, "wall_s": round(time.monotonic() - started, 3)}
-    emit(report, json_to, lambda: click.echo(f"{len(kernels)} kernels ready in {report['wall_s']} s"))
+    """Import every kernel, which compiles it where numba's cache does not have it yet, and say how long it took."""
+    seconds = {}
+    for module in pkgutil.iter_modules(kernels.__path__):
+        started = time.monotonic()
+        importlib.import_module(f"{kernels.__name__}.{module.name}")
+        seconds[module.name] = round(time.monotonic() - started, 3)
+    report = {"kernels": seconds, "wall_s": round(sum(seconds.values()), 3)}
+    emit(report, json_to, lambda: click.echo(f"{len(seconds)} kernel files ready in {report['wall_s']} s"))

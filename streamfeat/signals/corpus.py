@@ -215,7 +215,8 @@ def _fsdd(f: _Found) -> Utterance | Skipped:
     found = _FSDD.fullmatch(_base(f))
     if not found:
         return Skipped(f.name, "odd name: needed is {digit}_{speaker}_{index}.wav or .flac")
-    return f.utterance(label=found[1], speaker=found[2], take=found[3])
+    split = "test" if int(found[3]) < 5 else "train"  # the data set's own rule
+    return f.utterance(label=found[1], speaker=found[2], split=split, take=found[3])
 
 
 def _folder(f: _Found, above: str) -> Utterance | Skipped:

@@ -1,0 +1,141 @@
+"""Banks that have a name: their specs lie here as TOML, and what they are built from is found here."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from streamfeat.bank import build_bank, find_bank, list_banks, open_bank
+from streamfeat.bankspec import BankSpec, presets
+from streamfeat.bankstore import MANIFEST
+from streamfeat.errors import ConfigError, NotFound
+from streamfeat.signals import Signal, open_corpus, open_images, read_audio, read_image
+from streamfeat.synth import synthesise_corpus
+
+N_SPEAKERS = 24
+"""Synthetic speakers whose words are an audio preset's unlabelled recordings."""
+
+Say = Callable[[str], None]
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of the presets."""
+    return presets()
+
+
+def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = lambda _: None) -> Path:
+    """The directory of a bank; a preset that is not there yet, or is of another version, is built.
+
+    Parameters
+    ----------
+    name : str
+        A preset, a bank's name or hash, or a bank's directory.
+    bank_dir : Path
+        Where banks are kept.
+    plain : bool
+        The preset's pipeline with |G| = 1.
+    say : callable
+        Takes one line for the user when a bank is built.
+
+    Raises
+    ------
+    NotFound
+        Neither a preset nor a bank.
+    """
+    if (Path(name) / MANIFEST).exists():
+        return Path(name)
+    if name not in preset_names():
+        return find_bank(bank_dir, name)
+    spec = _wanted(BankSpec.preset(name), plain)
+    try:
+        found = find_bank(bank_dir, spec.name)
+    except NotFound:
+        return build_named(name, bank_dir, plain=plain, say=say)
+    if open_bank(found, verify=False).spec == spec:
+        return found
+    return build_named(name, bank_dir, plain=plain, say=say)
+
+
+def build_named(
+    name: str,
+    bank_dir: Path,
+    *,
+    signals: Sequence[Signal] | None = None,
+    plain: bool = False,
+    say: Say = lambda _: None,
+) -> Path:
+    """Build a preset, or the spec in a TOML file, and save it.
+
+    Parameters
+    ----------
+    name : str
+        A preset, or the path of a .toml file.
+    bank_dir : Path
+        Where banks are kept.
+    signals : sequence of Signal, optional
+        Unlabelled recordings or pictures for templates and thresholds; None: those of `preset_signals`.
+    plain : bool
+        The same pipeline with |G| = 1.
+
+    Returns
+    -------
+    Path
+        The bank's directory.
+    """
+    if name not in preset_names() and not name.endswith(".toml"):
+        raise NotFound(f"no preset {name!r}; there are {', '.join(preset_names())}; a spec is a file ending in .toml")
+    spec = _wanted(BankSpec.from_toml(Path(name)) if name.endswith(".toml") else BankSpec.preset(name), plain)
+    if signals is None and spec.needs_signals:
+        if name.endswith(".toml"):
+            raise ConfigError(f"{name}: templates or thresholds come from data; name a folder of it with --from")
+        signals = preset_signals(name)
+    path = build_bank(spec, signals).save(bank_dir)
+    say(f"built bank {path.name}")
+    return path
+
+
+def preset_signals(name: str) -> list[Signal]:
+    """Unlabelled recordings that a preset's templates and thresholds are taken from.
+
+    Audio presets take the words of synthetic espeak-ng speakers (extra `synth`), so that no recording of a user's own
+    corpus is in the bank. Presets that draw everything at random need none, and get an empty list.
+    """
+    spec = BankSpec.preset(name)
+    if not spec.needs_signals:
+        return []
+    with tempfile.TemporaryDirectory(prefix="streamfeat-") as folder:
+        corpus = synthesise_corpus(
+            Path(folder) / "corpus", n_train_speakers=N_SPEAKERS, n_test_speakers=0, takes="a", strings=False, seed=1
+        )
+        return [utterance.read() for utterance in open_corpus(corpus).utterances]
+
+
+def read_signals(sources: Sequence[Path]) -> list[Signal]:
+    """Every recording or picture below these paths, labels left aside.
+
+    Raises
+    ------
+    InvalidArgument
+        A path holds neither, or one of them cannot be read.
+    """
+    return [signal for source in sources for signal in _read(source)]
+
+
+def _read(source: Path) -> Iterator[Signal]:
+    if source.is_file() and source.suffix.lower() in {".wav", ".flac", ".sph"}:
+        yield read_audio(source, channels="mix")
+    elif source.is_file() and source.suffix.lower() in {".png", ".jpg", ".jpeg"}:
+        yield read_image(source)
+    else:
+        try:
+            yield from (utterance.read() for utterance in open_corpus(source).utterances)
+        except (NotFound, ValueError):
+            yield from (picture.read() for picture in open_images([source]).entries)
+
+
+def _wanted(spec: BankSpec, plain: bool) -> BankSpec:
+    return spec.plain() if plain else spec
+
+
+__all__ = ["build_named", "ensure_bank", "list_banks", "preset_names", "preset_signals", "read_signals"]

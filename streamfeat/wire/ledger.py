@@ -166,6 +166,8 @@ class Ledger:
         lease.step += 1
         lease.worker = None
         lease.lost_with.clear()  # it did no harm after all
+        # what goes on is a feature: the signal that it came from is history
+        lease.fields = {key: value for key, value in lease.fields.items() if key != "signal"}
         lease.arrays = item.arrays
         self.retained_bytes += item.n_bytes - lease.size
         lease.size = item.n_bytes

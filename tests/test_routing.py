@@ -148,6 +148,7 @@ def test_an_item_moves_along_its_route() -> None:
     assert task.fields["stage"] == "learn:digits"
     told = task.items[0].fields
     assert (told["stream"], told["seq"], told["label"], told["bank"]) == ("mic", 4, "nine", BANK)
+    assert "signal" not in told
     assert task.items[0].arrays == (FEATURE,)
     fleet.finish(learner, task)
     [[reply]] = fleet.replies(client).values()

@@ -104,6 +104,16 @@ class Fleet:
                 n += len(task.items)
         return n
 
+    def stream_without_pause(self, client: bytes, workers: Sequence[bytes], rounds: int) -> None:
+        """Each worker answers its oldest TASK and has another in hand; the client sends as much as it hears."""
+        in_hand: dict[bytes, list[Message]] = {worker: [] for worker in workers}
+        for n in range(rounds):
+            self.request(client, [signal(1000 + 4 * n + m) for m in range(4)], options={"of": "many"})
+            for worker in workers:
+                in_hand[worker] += self.tasks(worker)
+                if in_hand[worker]:
+                    self.finish(worker, in_hand[worker].pop(0))
+
     # --- what happens ---
 
     def pass_time(self, seconds: float, alive: Iterable[bytes] = ()) -> None:
@@ -178,3 +188,10 @@ def good_result(item: Item, stage: str, **fields: Any) -> Item:
         "search": {"kind": "neighbours", "labels": ["nine"]},
     }
     return Item({**common, **by_kind[kind], **fields}, (FEATURE,) if kind == "features" else ())
+
+
+def error_of(messages: list[Message]) -> tuple[str, str]:
+    """Code and reason of the single ERROR."""
+    [message] = messages
+    assert message.verb == "ERROR"
+    return message.fields["code"], message.fields["reason"]

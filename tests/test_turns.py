@@ -1,0 +1,89 @@
+"""Who may own a stage, and who gets what next."""
+
+from __future__ import annotations
+
+from streamfeat.wire.messages import Item, Message
+from tests.fleet import FEATURE, Fleet, error_of, run_of, signal
+
+# --- workers with state ---
+
+
+def test_a_model_has_one_owner() -> None:
+    """A second learner of the same models is refused under another name, and replaces the first under the same."""
+    fleet = Fleet()
+    fleet.learner("learner")
+    other = fleet.learner("other", stages=["classify:digits"])
+    code, reason = error_of(fleet.messages("back", other))
+    assert code == "CONFIG"
+    assert reason == "classify:digits is served by worker 'learner' and has one owner; stop one of the two"
+    assert fleet.count("n_workers") == 1
+    fleet.learner("learner", run=1)
+    assert fleet.count("n_workers") == 1
+    index = fleet.worker("index", kind="index", stages=["insert:*", "search:*"], banks={})
+    assert fleet.messages("back", index)[-1].verb == "WELCOME"
+    wide = fleet.worker("wide", kind="index", stages=["search:near"], banks={})
+    assert error_of(fleet.messages("back", wide))[0] == "CONFIG"
+
+
+def test_features_may_have_many_workers() -> None:
+    """The same bank is served by as many workers as join, and work is spread over them."""
+    fleet = Fleet()
+    client = fleet.client()
+    workers = [fleet.worker(f"w{n}") for n in range(4)]
+    fleet.request(client, [signal(n) for n in range(64)])
+    assert [sum(len(t.items) for t in fleet.tasks(w)) for w in workers] == [16] * 4
+
+
+# --- batches and turns ---
+
+
+def test_batches_keep_to_every_limit() -> None:
+    """At most max_batch_items, the worker's free items and its free bytes; one item over the bytes goes alone."""
+    fleet = Fleet(max_batch_items=4)
+    client, worker = fleet.client(), fleet.worker(credit={"items": 10, "bytes": 100})
+    fleet.request(client, [signal(n) for n in range(20)])
+    assert [len(t.items) for t in fleet.tasks(worker)] == [4, 4, 2]
+    fleet.send("back", worker, Message("BYE"))
+    worker = fleet.worker(run=1, credit={"items": 10, "bytes": 25})
+    assert [len(t.items) for t in fleet.tasks(worker)] == [2]
+    fleet.send("back", worker, Message("BYE"))
+    worker = fleet.worker(run=2, credit={"items": 10, "bytes": 3})
+    assert [len(t.items) for t in fleet.tasks(worker)] == [1]
+
+
+def test_a_large_item_is_not_starved_by_small_ones() -> None:
+    """The worker with least to do gets nothing new until it is idle and can take the large one."""
+    fleet = Fleet(max_batch_items=2)
+    big, small = fleet.client(b"big"), fleet.client(b"small")
+    workers = [fleet.worker(f"w{n}", credit={"items": 4, "bytes": 100}) for n in (1, 2)]
+    fleet.request(small, [signal(n) for n in range(12)], options={"of": "many"})
+    fleet.request(big, [signal(0, n=100)])
+    fleet.stream_without_pause(small, workers, rounds=30)
+    assert 0 in fleet.outcome(big)
+
+
+def test_clients_take_turns() -> None:
+    """One client's corpus does not stand before another's single item."""
+    fleet = Fleet(max_batch_items=4)
+    greedy, polite = fleet.client(b"greedy"), fleet.client(b"polite")
+    worker = fleet.worker(credit={"items": 4, "bytes": 1000})
+    fleet.request(greedy, [signal(n) for n in range(200)])
+    fleet.request(polite, [signal(n) for n in range(3)])
+    [task] = fleet.tasks(worker)
+    fleet.finish(worker, task)
+    [task] = fleet.tasks(worker)
+    whose = [i.fields["stream"] for i in task.items]
+    assert whose == [run_of(b"greedy"), run_of(b"polite")] * 2
+
+
+def test_stages_of_one_worker_take_turns() -> None:
+    """A flood of learn does not keep classify waiting."""
+    fleet = Fleet(max_batch_items=4)
+    client, learner = fleet.client(), fleet.learner(credit={"items": 4, "bytes": 1000})
+    fleet.request(client, [Item({"id": n, "label": 1}, (FEATURE,)) for n in range(100)], ["learn:m"])
+    fleet.request(client, [Item({"id": 200}, (FEATURE,))], ["classify:m"])
+    for _ in range(3):
+        for task in fleet.tasks(learner):
+            fleet.finish(learner, task)
+    assert fleet.outcome(client)[200] == "label"
+    assert len(fleet.outcome(client)) == 12

@@ -362,6 +362,20 @@ def test_a_stuck_handler_starves_the_watchdog(tmp_path: Path) -> None:
             listener.recv(1000)
 
 
+def test_a_long_step_stretches_the_watchdog_until_it_is_over(tmp_path: Path) -> None:
+    """Announced beforehand, and taken back at the next beat; a short step is not worth a word."""
+    with notify_socket(tmp_path) as listener:
+        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "2000000"}, pid=2)
+        notifier.stretch(0.5, 0.0)
+        assert waiting(listener) == []
+        notifier.stretch(60.0, 0.0)
+        assert waiting(listener) == [b"WATCHDOG_USEC=62000000\nWATCHDOG=1"]
+        notifier.beat(55.0)
+        notifier.beat(55.1)
+        assert waiting(listener) == [b"WATCHDOG_USEC=2000000", b"WATCHDOG=1"]
+    Notifier({}, pid=2).stretch(60.0, 0.0)
+
+
 def test_notifier_knows_whose_watchdog_it_is(tmp_path: Path) -> None:
     """WATCHDOG_PID of another process, or none at all: no beats; and nobody listening is no error."""
     with notify_socket(tmp_path) as listener:

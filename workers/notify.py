@@ -23,7 +23,7 @@ WATCHDOG = "WATCHDOG=1"
 
 
 class Notifier:
-    """Datagrams to systemd: READY, STATUS, WATCHDOG, STOPPING, EXTEND_TIMEOUT_USEC.
+    """Datagrams to systemd: READY, STATUS, WATCHDOG, STOPPING, and more time where a step needs it.
 
     Only the work loop may call `beat`: a helper thread would report a stuck process as healthy.
     """
@@ -33,8 +33,9 @@ class Notifier:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watched = environ.get("WATCHDOG_PID", str(pid)) == str(pid)
         watchdog_usec = environ.get("WATCHDOG_USEC", "0") if watched else "0"
-        self._beat_every_s = int(watchdog_usec) / 2e6 if watchdog_usec.isdigit() else 0.0
+        self._watchdog_s = int(watchdog_usec) / 1e6 if watchdog_usec.isdigit() else 0.0
         self._next_beat = float("-inf")
+        self._stretched = False
         self._status = ""
 
     def say(self, *lines: str) -> None:
@@ -54,19 +55,25 @@ class Notifier:
             self._status = text
             self.say(f"STATUS={text}")
 
-    def extend(self, timeout_s: float) -> None:
-        """Ask for that much more time, counted from now, to start or to stop."""
-        self.say(f"EXTEND_TIMEOUT_USEC={int(timeout_s * 1e6)}")
-
     def beat(self, now: float) -> None:
         """Feed the watchdog at half of its time; call it as often as you like."""
-        if self._beat_every_s and now >= self._next_beat:
-            self._next_beat = now + self._beat_every_s
+        if self._stretched:
+            self._stretched = False
+            self.say(f"WATCHDOG_USEC={int(self._watchdog_s * 1e6)}")
+        if self._watchdog_s and now >= self._next_beat:
+            self._next_beat = now + self._watchdog_s / 2
             self.say(WATCHDOG)
+
+    def stretch(self, busy_s: float, now: float) -> None:
+        """Give the watchdog that much longer until the next `beat`: one step cannot feed it in between."""
+        if busy_s > self._watchdog_s / 2 > 0:
+            self._stretched = True
+            self._next_beat = now
+            self.say(f"WATCHDOG_USEC={int((busy_s + self._watchdog_s) * 1e6)}", WATCHDOG)
 
     def wait_s(self, now: float) -> float:
         """How long the loop may sleep before the watchdog is due; infinity without one."""
-        return max(0.0, self._next_beat - now) if self._beat_every_s else float("inf")
+        return max(0.0, self._next_beat - now) if self._watchdog_s else float("inf")
 
 
 class Stop:

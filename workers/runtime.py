@@ -5,11 +5,10 @@ that is stuck is silent to the broker and to systemd alike. Results leave as the
 kill loses little. Whatever happens to an item happens to it alone: an exception makes its result `ok: false`, and the
 loop goes on.
 
-SIGTERM drains: nothing new is taken, what is leased is finished or, after `graceful_timeout_s`, handed back
-unharmed. A second signal hands back at once. A broker that is silent may come back, so its leases are kept and the
-worker greets it; once another broker answers, or this one does not know the worker, they are dropped. Until then
-nothing but HELLO is sent: lease numbers begin anew with each broker, and an old result under a new number would be
-another item's.
+SIGTERM drains: what is leased is finished or, after `graceful_timeout_s` or a second signal, handed back unharmed.
+A silent broker may come back, so its leases are kept while the worker greets it; once another one answers, or this one
+does not know the worker, they are dropped. Until then nothing but HELLO is sent: lease numbers begin anew with each
+broker, and an old result under a new number would be another item's.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from math import ceil
 from typing import Any, Protocol
 
@@ -59,18 +59,16 @@ FLUSH_AFTER_S = 0.02
 """Finished results wait for company up to these bounds; with nothing left to compute they leave at once."""
 
 BUSY_FACTOR = 4
-"""A group may take that many times the slowest one so far before its worker counts as silent."""
+"""A group may take that many times the slowest one of its kind so far before its worker counts as silent."""
 
 
 class Handler(Protocol):
     """What a kind of worker computes."""
 
-    kind: str
-    """`features`, `learner` or `index`."""
+    kind: str  # `features`, `learner` or `index`
     stages: tuple[str, ...]
-    """Stages served; known after `warm`."""
     banks: dict[str, str]
-    """Name and hash of each bank served; known after `warm`."""
+    """What is served, banks as name and hash; known after `warm`."""
     n_items: int
     n_bytes: int
     """Credit: how much the broker may lease to this worker at a time."""
@@ -138,12 +136,10 @@ class Runtime:
         self._results_bytes = 0
         self._oldest_result = float("inf")
         self._outbox: deque[list[Frame]] = deque()
-        self._slowest_s = 0.0
+        self._slowest_s: dict[str, float] = {}
         self._last_s = 0.0
-        self._broker = ""
-        self._n_let_go = 0
-        self._drain_until = float("inf")
-        self._drained = False
+        self._broker, self._n_let_go = "", 0
+        self._drain_until, self._drained = float("inf"), False
 
     def run(self) -> None:
         """Warm up, then serve until told to stop.
@@ -185,10 +181,9 @@ class Runtime:
         self._flush(time.monotonic())
 
     def _wait_s(self, now: float) -> float:
-        moments = [self._session.wait_s(now) or CONNECT_EVERY_S, self._notifier.wait_s(now), self._drain_until - now]
-        if self._outbox and self._session.state != "greeting":
-            moments.append(0.01)  # the socket's queue is full; any message or this long a wait, and it is tried again
-        return max(0.0, min(moments))
+        session_s = self._session.wait_s(now) or CONNECT_EVERY_S  # 0: due, but the socket is not connected
+        full_s = 0.01 if self._outbox and self._session.state != "greeting" else float("inf")  # the socket's queue is
+        return max(0.0, min(session_s, full_s, self._notifier.wait_s(now), self._drain_until - now))
 
     def _listen(self, wait_s: float) -> None:
         """Take everything that waits in the socket; sleep up to `wait_s` for the first message or signal."""
@@ -238,8 +233,7 @@ class Runtime:
             log.warning("broker gone (%s): %d leases dropped", why, len(self._leases) + len(self._results))
         self._n_let_go += 1
         self._leases.clear()
-        self._results.clear()
-        self._results_bytes = 0
+        self._take_results()
         self._outbox.clear()
 
     def _obey(self, now: float) -> None:
@@ -276,36 +270,33 @@ class Runtime:
 
     def _compute(self) -> None:
         """One group of leases: expired ones are answered, the others computed."""
-        group = self._next_group()
         now = time.monotonic()
-        live = [lease for lease in group if lease.deadline > now]
-        for lease in group:
-            if lease.deadline <= now:
+        live = []
+        for lease in self._next_group():
+            if lease.deadline > now:
+                live.append(lease)
+            else:
                 self._finish(lease, error_result(DeadlineExceeded("expired before it was computed")), 0.0)
         if not live:
             return
-        predicted_s = BUSY_FACTOR * self._slowest_s
-        if predicted_s > self._session.heartbeat_s:
-            for message in self._session.busy(int(predicted_s * 1000), now):
-                self._send(message)
+        verb = live[0].stage.partition(":")[0]
+        slowest_s = self._slowest_s.get(verb, 0.0)
+        if BUSY_FACTOR * slowest_s > self._session.heartbeat_s:
+            self._ask_patience(BUSY_FACTOR * slowest_s, now)
         n_let_go = self._n_let_go
         results = self._handle(live)
         self._last_s = took_s = time.monotonic() - now
-        self._slowest_s = max(took_s, 0.95 * self._slowest_s)
+        self._slowest_s[verb] = max(took_s, 0.95 * slowest_s)
         if n_let_go != self._n_let_go:  # while the handler beat
             return
         for lease, result in zip(live, results, strict=True):
             self._finish(lease, result, 1000 * took_s / len(live))
 
     def _next_group(self) -> list[Lease]:
-        group = [self._leases.popleft()]
-        first = group[0]
-        while self._leases and len(group) < self._n_together:
-            lease = self._leases[0]
-            if lease.stage != first.stage or lease.options != first.options:
-                break
-            group.append(self._leases.popleft())
-        return group
+        first = self._leases[0]
+        front = islice(self._leases, self._n_together)
+        same = list(takewhile(lambda x: (x.stage, x.options) == (first.stage, first.options), front))
+        return [self._leases.popleft() for _ in same]
 
     def _handle(self, leases: Sequence[Lease]) -> list[Item]:
         """Results of a group; if the group fails as a whole, of each item alone."""
@@ -332,11 +323,14 @@ class Runtime:
         """The handler's sign of life: the same one for the broker and for systemd."""
         self._listen(0.0)
         now = time.monotonic()
-        if busy_ms > 0:
-            self._notifier.extend(busy_ms / 1000)
-            for message in self._session.busy(busy_ms, now):
-                self._send(message)
         self._talk(now)
+        if busy_ms > 0:
+            self._ask_patience(busy_ms / 1000, now)
+
+    def _ask_patience(self, busy_s: float, now: float) -> None:
+        self._notifier.stretch(busy_s, now)
+        for message in self._session.busy(ceil(busy_s * 1000), now):
+            self._send(message)
 
     def _finish(self, lease: Lease, result: Item, compute_ms: float) -> None:
         fields = {**result.fields, "id": lease.item.fields["id"], "compute_ms": round(compute_ms, 3)}
@@ -352,12 +346,15 @@ class Runtime:
         enough = len(self._results) >= FLUSH_ITEMS or self._results_bytes >= FLUSH_BYTES or not self._leases
         if not enough and now + self._last_s < self._oldest_result + FLUSH_AFTER_S:  # the next group takes as long
             return
-        for stage in dict.fromkeys(stage for stage, _ in self._results):
-            self._post(Message("RESULT", {"stage": stage}, tuple(item for at, item in self._results if at == stage)))
-        self._results.clear()
-        self._results_bytes = 0
-        self._oldest_result = float("inf")
+        results = self._take_results()
+        for stage in dict.fromkeys(stage for stage, _ in results):
+            self._post(Message("RESULT", {"stage": stage}, tuple(item for at, item in results if at == stage)))
         self._send_waiting()
+
+    def _take_results(self) -> list[tuple[str, Item]]:
+        results, self._results = self._results, []
+        self._results_bytes, self._oldest_result = 0, float("inf")
+        return results
 
     def _post(self, message: Message) -> None:
         """Queue what must not be lost; a result that breaks the rules of the wire becomes an error."""

@@ -169,6 +169,13 @@ def test_jobs_are_pulled_as_there_is_room(client: Client) -> None:
     assert WINDOW > 20
 
 
+@pytest.mark.parametrize("arguments", [{"window": 0}, {"window": -1}, {"timeout_s": 0}, {"timeout_s": float("inf")}])
+def test_impossible_streams_are_refused_at_the_call(client: Client, arguments: dict[str, Any]) -> None:
+    """Not when the first result is asked for."""
+    with pytest.raises(InvalidArgument, match=next(iter(arguments))):
+        client.stream([sound()], **arguments)
+
+
 def test_no_jobs_no_results(client: Client) -> None:
     """An empty source ends at once."""
     began = time.monotonic()

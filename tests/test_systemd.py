@@ -37,6 +37,10 @@ for unit in broker features@1 features@2 learner index; do
 done
 STREAMFEAT_CONFIG=/etc/streamfeat/streamfeat.toml /opt/streamfeat/venv/bin/python3 /opt/streamfeat/scratch/ask.py
 systemctl stop streamfeat.target
+# the members are stopped because they are PartOf= the target, and `systemctl stop` waits for the target alone
+for turn in $(seq 300); do
+  [ "$(systemctl show -p ActiveState --value streamfeat-broker)" = inactive ] && break; sleep 0.1
+done
 for unit in broker features@1 features@2 learner index; do
   state=$(systemctl show -p Result -p NRestarts -p ActiveState "streamfeat-$unit" | sort | xargs)
   [ "$state" = "ActiveState=inactive NRestarts=0 Result=success" ] || {

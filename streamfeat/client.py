@@ -137,14 +137,17 @@ class Client:
 
         Raises
         ------
+        InvalidArgument
+            A window or a timeout that is not positive.
         Unavailable, ConfigError, VersionMismatch
             As `connect`.
         """
+        timeout_s = self.timeout_s if timeout_s is None else _positive(timeout_s, "timeout_s")
+        window = WINDOW if window is None else window
+        if window < 1:
+            raise InvalidArgument(f"window must be at least 1, got {window!r}")
         self.connect()
-        errand = Errand(_stages(route), bank, dict(options or {}))
-        return self._stream(
-            jobs, errand, ordered, window or WINDOW, _positive(timeout_s or self.timeout_s, "timeout_s")
-        )
+        return self._stream(jobs, Errand(_stages(route), bank, dict(options or {})), ordered, window, timeout_s)
 
     def features(self, signals: Iterable[Signal], *, bank: str | None = None) -> NDArray[Any]:
         """Features of signals, shape (N, D), in the bank's dtype; raises the first error."""

@@ -34,6 +34,15 @@ def test_features_may_have_many_workers() -> None:
     assert [sum(len(t.items) for t in fleet.tasks(w)) for w in workers] == [16] * 4
 
 
+def test_a_short_queue_is_shared_out() -> None:
+    """Eight items and four idle workers: two each, not one batch of eight and three workers idle."""
+    fleet = Fleet()
+    client = fleet.client()
+    workers = [fleet.worker(f"w{n}") for n in range(4)]
+    fleet.request(client, [signal(n) for n in range(8)])
+    assert [sum(len(t.items) for t in fleet.tasks(w)) for w in workers] == [2] * 4
+
+
 # --- batches and turns ---
 
 

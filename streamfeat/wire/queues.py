@@ -165,7 +165,11 @@ def _choose(
         held.add(min(ready, key=_load))
         return None, []
     worker = max(fitting, key=lambda w: (w.free_items, -w.n_tasks))
-    return worker, queue.take(min(max_batch_items, worker.free_items), worker.credit_bytes - worker.n_bytes)
+    # a short queue is shared out: one batch for one worker would leave the others idle
+    n_alike = sum(w.free_items == worker.free_items for w in fitting)
+    share = -(-len(queue) // n_alike)
+    n_items = min(max_batch_items, worker.free_items, share)
+    return worker, queue.take(n_items, worker.credit_bytes - worker.n_bytes)
 
 
 def _load(worker: Worker) -> tuple[int, int]:

@@ -31,12 +31,12 @@ from streamfeat.signals import Signal
 from streamfeat.signals.corpus import open_corpus
 from streamfeat.synth import synthesise_corpus
 
-N_TRAIN_SPEAKERS = 32
-N_TEST_SPEAKERS = 16
+N_TRAIN_SPEAKERS = 16
+N_TEST_SPEAKERS = 32
 N_TRAIN_DIGITS = 1000
 SHIFT_PX = 3
 TURN_DEG = 20.0
-CURVE_SPEAKERS = (2, 4, 8, 16, 32)
+CURVE_SPEAKERS = (2, 4, 8, 16)
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 

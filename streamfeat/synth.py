@@ -3,9 +3,9 @@
     OUT/{train,test}/{man,woman,boy,girl}/<two letters>/{1a ... 9b, za, zb, oa, ob}.wav     SPHERE, 20 kHz, 16 bit
     OUT/corpus.json                                                      what it was made with; written last
 
-A speaker is a voice variant with its own pitch, speed and liveliness; a child is a woman's voice resampled upwards,
-which moves the formants as a shorter vocal tract does. Train and test speakers share no variant. Files of every second
-speaker are big-endian, and every fifth speaker also says two strings of digits, as in the real corpus.
+A speaker is a voice variant with its own accent, pitch, speed and liveliness; a child is a woman's voice resampled
+upwards, which moves the formants as a shorter vocal tract does. Train and test speakers share no variant. Files of
+every second speaker are big-endian, and every fifth speaker also says two strings of digits, as in the real corpus.
 
 The engine keeps global state that no call resets (where it is in a voice's flutter), so the same word twice in one
 process differs. It therefore speaks in a process of its own, always from its first word on: the same parameters give
@@ -35,13 +35,18 @@ from streamfeat.errors import EXIT_CONFIG, ConfigError, InternalError, InvalidAr
 from streamfeat.signals.sphere import ByteOrder, write_sphere
 
 RATE_HZ = 20_000
-VERSION = 1
+VERSION = 2
 """Counts up when the same parameters give other files."""
 
 WORDS = {
     "1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six",
     "7": "seven", "8": "eight", "9": "nine", "z": "zero", "o": "oh",
 }  # fmt: skip
+
+ACCENTS = (
+    "en", "en-us", "en-us-nyc", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-029",
+)  # fmt: skip
+"""espeak-ng's kinds of English; train and test speakers have all of them."""
 
 MEN = {
     "train": (
@@ -80,6 +85,7 @@ class Speaker:
     split: str
     kind: str
     id: str
+    accent: str
     variant: str
     pitch: int
     liveliness: int
@@ -171,6 +177,7 @@ def cast(parameters: dict[str, Any]) -> list[Speaker]:
             voice: tuple[Any, ...] = ()
             while not voice or voice in seen:
                 voice = (
+                    ACCENTS[int(rng.integers(len(ACCENTS)))],
                     variants[number % len(variants)],
                     int(rng.integers(*kind.pitch)),
                     int(rng.integers(30, 75)),
@@ -260,7 +267,7 @@ def _record(engine: _Engine, speaker: Speaker, name: str, rng: np.random.Generat
     jitter = rng.uniform(-1, 1, 2) * (name[-1] == "b")
     speech = engine.say(
         " ".join(WORDS[digit] for digit in name[:-1]),
-        speaker.variant,
+        f"{speaker.accent}+{speaker.variant}",
         words_a_minute=round(speaker.words_a_minute / speaker.formants * (1 + 0.08 * jitter[0])),
         pitch=round(speaker.pitch + 5 * jitter[1]),
         liveliness=speaker.liveliness,
@@ -304,18 +311,18 @@ class _Engine:
         self._library.espeak_ng_SetRandSeed.argtypes = [ctypes.c_long]
 
     def say(
-        self, text: str, variant: str, *, words_a_minute: int, pitch: int, liveliness: int, seed: int
+        self, text: str, voice: str, *, words_a_minute: int, pitch: int, liveliness: int, seed: int
     ) -> NDArray[np.float64]:
         """The text as samples at `rate_hz`, on the scale of int16."""
         self._blocks.clear()
         self._library.espeak_ng_SetRandSeed(seed)
-        failed = self._library.espeak_SetVoiceByName(f"en-us+{variant}".encode())
+        failed = self._library.espeak_SetVoiceByName(voice.encode())
         for parameter, value in ((self._RATE, words_a_minute), (self._PITCH, pitch), (self._RANGE, liveliness)):
             failed = failed or self._library.espeak_SetParameter(parameter, value, 0)
         said = text.encode()
         failed = failed or self._library.espeak_Synth(said, len(said) + 1, 0, 1, 0, self._UTF8, None, None)
         if failed or not self._blocks:
-            raise InternalError(f"espeak-ng (status {failed}) does not say {text!r} with voice {variant!r}")
+            raise InternalError(f"espeak-ng (status {failed}) does not say {text!r} with voice {voice!r}")
         return np.concatenate(self._blocks).astype(np.float64)
 
     def _collect(self, samples: Any, n_samples: int, _events: int | None) -> int:

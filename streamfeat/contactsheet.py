@@ -9,7 +9,7 @@ from PIL import Image
 from streamfeat.bank import Bank, orbits
 from streamfeat.errors import InvalidArgument
 
-GAP = 2
+GAP = 3
 MIN_CELL_SIDE = 56
 
 
@@ -69,5 +69,5 @@ def _frame(cell: NDArray[np.float32]) -> NDArray[np.float32]:
 def _stretch(row: NDArray[np.float32]) -> NDArray[np.uint8]:
     low, high = np.nanmin(row), np.nanmax(row)
     scaled = (row - low) / (high - low or 1.0) * 255.0
-    out: NDArray[np.uint8] = np.nan_to_num(scaled, nan=128.0).astype(np.uint8)
+    out: NDArray[np.uint8] = np.nan_to_num(scaled, nan=255.0).astype(np.uint8)
     return out

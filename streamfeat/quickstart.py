@@ -277,9 +277,9 @@ def draw(file: Path, outcomes: Mapping[str, Outcome], audio_bank: Path, image_ba
 
     from streamfeat.contactsheet import contact_sheet
 
-    figure = Figure(figsize=(13, 8), layout="constrained")
+    figure = Figure(figsize=(13, 7), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, 2, height_ratios=[3, 1.6])
+    grid = figure.add_gridspec(2, 2, height_ratios=[4, 1])
     audio = outcomes["audio"]
     words = sorted({*audio.truth, *audio.predicted}, key=str)
     place = {word: i for i, word in enumerate(words)}
@@ -304,7 +304,7 @@ def draw(file: Path, outcomes: Mapping[str, Outcome], audio_bank: Path, image_ba
     axis.legend()
     for column, (name, bank) in enumerate((("spectrogram", audio_bank), ("picture", image_bank))):
         axis = figure.add_subplot(grid[1, column])
-        axis.imshow(np.asarray(contact_sheet(open_bank(bank, verify=False), n_templates=1)), cmap="magma")
+        axis.imshow(np.asarray(contact_sheet(open_bank(bank, verify=False), n_templates=1)), cmap="gray")
         axis.set_title(f"a {name} template and its orbit")
         axis.set_axis_off()
     figure.savefig(file, dpi=110)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from streamfeat.bank import build_bank, find_bank, list_banks, open_bank
 from streamfeat.bankspec import BankSpec, presets
 from streamfeat.bankstore import MANIFEST
 from streamfeat.errors import ConfigError, NotFound
-from streamfeat.signals import Signal, open_corpus, open_images, read_audio, read_image
+from streamfeat.signals import Signal, open_corpus, open_images, read_audio
+from streamfeat.signals.corpus import AUDIO_SUFFIXES
 from streamfeat.synth import synthesise_corpus
 
 N_SPEAKERS = 24
@@ -52,7 +54,7 @@ def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = la
         found = find_bank(bank_dir, spec.name)
     except NotFound:
         return build_named(name, bank_dir, plain=plain, say=say)
-    if open_bank(found, verify=False).spec == spec:
+    if _covers(open_bank(found, verify=False).spec.as_dict(), spec.as_dict()):
         return found
     return build_named(name, bank_dir, plain=plain, say=say)
 
@@ -90,6 +92,8 @@ def build_named(
         if name.endswith(".toml"):
             raise ConfigError(f"{name}: templates or thresholds come from data; name a folder of it with --from")
         signals = preset_signals(name)
+    if signals is not None and not spec.needs_signals:
+        say(f"{spec.name}: everything is drawn at random, the {len(signals)} recordings or pictures are not used")
     path = build_bank(spec, signals).save(bank_dir)
     say(f"built bank {path.name}")
     return path
@@ -123,15 +127,28 @@ def read_signals(sources: Sequence[Path]) -> list[Signal]:
 
 
 def _read(source: Path) -> Iterator[Signal]:
-    if source.is_file() and source.suffix.lower() in {".wav", ".flac", ".sph"}:
-        yield read_audio(source, channels="mix")
-    elif source.is_file() and source.suffix.lower() in {".png", ".jpg", ".jpeg"}:
-        yield read_image(source)
-    else:
-        try:
-            yield from (utterance.read() for utterance in open_corpus(source).utterances)
-        except (NotFound, ValueError):
-            yield from (picture.read() for picture in open_images([source]).entries)
+    if source.suffix.lower() == ".zip":
+        yield from (utterance.read() for utterance in open_corpus(source, strings=True).utterances)
+        return
+    files = sorted(source.rglob("*")) if source.is_dir() else [source]
+    recordings = [f for f in files if f.name.lower().partition(";")[0].endswith(AUDIO_SUFFIXES) and f.is_file()]
+    for file in recordings:
+        yield read_audio(file)
+    if not recordings:
+        yield from (picture.read() for picture in open_images([source]).entries)
+
+
+def _covers(stored: Any, wanted: Any) -> bool:
+    """Whether a stored spec says all that is wanted; it has every default written out beside."""
+    if isinstance(wanted, dict):
+        return isinstance(stored, dict) and all(k in stored and _covers(stored[k], v) for k, v in wanted.items())
+    if isinstance(wanted, list):
+        return (
+            isinstance(stored, list)
+            and len(stored) == len(wanted)
+            and all(_covers(s, w) for s, w in zip(stored, wanted, strict=True))
+        )
+    return bool(stored == wanted)
 
 
 def _wanted(spec: BankSpec, plain: bool) -> BankSpec:

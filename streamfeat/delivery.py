@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,7 +125,7 @@ def deliver(
     stream: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Delivery:
-    """Send every item along a route and wait for its answer, in order.
+    """Send every item along a route and take the answers in order.
 
     An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on.
 
@@ -136,12 +138,13 @@ def deliver(
     groups : sequence of str or None, optional
         Who is held out together with each item: its speaker, say.
     stream : str, optional
-        Name of the stream in the feature log; the sequence number is the item's place, so that sending the same
-        list again under the same name adds nothing twice.
+        Name of the stream in the feature log; the sequence number comes from the item's name, so that a list sent
+        again under the same stream adds only the items that are new in it.
     progress : callable, optional
         Called with the number of items that ended since the last call.
     """
     delivery = Delivery()
+    keys = _keys(items)
     started = time.monotonic()
 
     def failed(item: Readable, error: StreamfeatError) -> None:
@@ -163,7 +166,7 @@ def deliver(
                 label=item.label,
                 group=groups[place] if groups is not None else None,
                 stream=stream,
-                seq=place if stream is not None else None,
+                seq=keys[place] if stream is not None else None,
                 tag=place,
             )
 
@@ -179,6 +182,17 @@ def deliver(
             progress(1)
     delivery.wall_s = time.monotonic() - started
     return delivery
+
+
+def _keys(items: Sequence[Readable]) -> list[int]:
+    """A number of 62 bits for each item, from its name and, where several have that name, from which of them it is."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for item in items:
+        digest = hashlib.sha256(f"{item.name}\0{seen[item.name]}".encode()).digest()
+        keys.append(int.from_bytes(digest[:8], "big") >> 2)
+        seen[item.name] += 1
+    return keys
 
 
 def labels_of(items: Sequence[Readable], positions: Iterable[int]) -> list[str | int | None]:

@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from streamfeat.errors import StreamfeatError
 
 MIN_OPEN_FILES = 1024
 MIN_FREE_BYTES = 1 << 30
+MAX_NAME_BYTES = 255
 MIN_LIBZMQ = (4, 3, 5)  # older ones have overflows before authentication
 
 
@@ -48,7 +48,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
     settings : Settings
         Directories and endpoints that a fleet would use.
     environ : mapping
-        The environment, for NUMBA_CACHE_DIR.
+        The environment, for what numba takes from it.
 
     Yields
     ------
@@ -57,7 +57,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
     yield _python()
     yield _libzmq()
     yield _executable_memory()
-    yield _numba_cache(environ.get("NUMBA_CACHE_DIR"))
+    yield _numba_cache(environ)
     yield _processors()
     yield _open_files()
     yield from _directories(settings)
@@ -88,17 +88,29 @@ def _executable_memory() -> Check:
     return Check("executable memory", True, "allowed")
 
 
-def _numba_cache(named: str | None) -> Check:
-    folder = Path(named) if named else Path(__file__).parent / "kernels" / "__pycache__"
+def _numba_cache(environ: Mapping[str, str]) -> Check:
+    """Where numba keeps what it compiled: the folder named, else beside the kernels, else the user's cache."""
+    named = environ.get("NUMBA_CACHE_DIR")
+    home_cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME') or '/'}/.cache"
+    folders = (
+        [Path(named)] if named else [Path(__file__).parent / "kernels" / "__pycache__", Path(home_cache) / "numba"]
+    )
+    for folder in folders:
+        if _obstacle(folder) is None:
+            return Check("numba cache", True, f"{folder} can be written")
     remedy = (
         "set NUMBA_CACHE_DIR to a folder that can be written (CacheDirectory= in a unit), else every start compiles"
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return Check("numba cache", True, f"{folder} can be written")
-    except OSError as error:
-        return Check("numba cache", False, f"{folder}: {error.strerror}", remedy)
+    return Check("numba cache", False, f"{' and '.join(map(str, folders))}: cannot be written", remedy)
+
+
+def _obstacle(folder: Path) -> Path | None:
+    """What keeps a folder from being written to, or made: itself or the nearest thing above it; None: nothing does."""
+    there = folder
+    while not os.path.lexists(there):  # False, not an error, for names too long for any file system
+        there = there.parent
+    name_fits = all(len(os.fsencode(part)) <= MAX_NAME_BYTES for part in folder.parts)
+    return None if name_fits and there.is_dir() and os.access(there, os.W_OK | os.X_OK) else there
 
 
 def _processors() -> Check:
@@ -116,13 +128,11 @@ def _open_files() -> Check:
 def _directories(settings: Settings) -> Iterator[Check]:
     for name in ("run_dir", "state_dir", "bank_dir"):
         folder = Path(getattr(settings.fleet, name))
-        there = folder
-        while not there.exists():
-            there = there.parent
-        ok = os.access(there, os.W_OK)
-        yield _verdict(name, ok, str(folder), f"{there} cannot be written: choose another {name} or mend its owner")
-        if name == "state_dir":
-            free = shutil.disk_usage(there).free
+        obstacle = _obstacle(folder)
+        remedy = f"{obstacle} cannot be written to, or is no folder: choose another {name} or mend it"
+        yield _verdict(name, obstacle is None, str(folder), remedy)
+        if name == "state_dir" and obstacle is None:
+            free = shutil.disk_usage(next(f for f in (folder, *folder.parents) if f.exists())).free
             yield _verdict("disk", free >= MIN_FREE_BYTES, f"{free >> 20} MiB free for {folder}", "free at least 1 GiB")
 
 

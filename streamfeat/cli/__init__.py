@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+from types import FrameType
 
 import click
 
 from streamfeat import __version__
-from streamfeat.errors import EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
+from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
 
 COMMANDS = {
     "bank": "build, list, show, verify and materialise banks",
@@ -59,7 +61,13 @@ def cli(trace: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status; an error is one line on standard error."""
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(run(arguments))
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """SIGTERM ends a command as Ctrl-C does: a fleet of its own is stopped, its directory removed."""
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -74,22 +82,33 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         status = cli.main(words, prog_name="streamfeat", standalone_mode=False)
         return status if isinstance(status, int) else EXIT_OK
-    except click.ClickException as error:
-        error.show()
-        return EXIT_USAGE
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("streamfeat: stopped", err=True)
-        return 130
-    except StreamfeatError as error:
-        click.echo(f"streamfeat: {error.reason}", err=True)
-        return error.exit_status
     except BrokenPipeError:
         # the reader of our output went away; keep the interpreter from complaining about it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
-    except Exception as error:
-        # the last line of defence: one line, and the trace on request
-        if words[:1] == ["--trace"]:
+    except (KeyboardInterrupt, Exception) as error:
+        line, exit_status = _account(error)
+        if exit_status == EXIT_INTERNAL and words[:1] == ["--trace"]:
             raise
-        click.echo(f"streamfeat: bug: {type(error).__name__}: {error}; `streamfeat --trace ...` shows where", err=True)
-        return EXIT_INTERNAL
+        click.echo(line, err=True)
+        return exit_status
+
+
+def _account(error: BaseException) -> tuple[str, int]:
+    """An error as the line on standard error and the exit status."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "streamfeat: stopped", 130
+    if isinstance(error, click.ClickException):
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        if message.startswith("Usage:"):  # a group without a command: its help
+            return message, EXIT_USAGE
+        command = context.command_path if context else "streamfeat"
+        return f"{command}: {message.rstrip('.')}; see {command} --help", EXIT_USAGE
+    if isinstance(error, StreamfeatError):
+        return f"streamfeat: {error.reason}", error.exit_status
+    if isinstance(error, OSError) and error.filename is not None:
+        # a file or folder that cannot be read or written is the user's to mend
+        where = os.fsdecode(error.filename)
+        return f"streamfeat: {where}: {error.strerror}; mend it or choose another", EXIT_CONFIG
+    kind = type(error).__name__
+    return f"streamfeat: bug: {kind}: {error}; `streamfeat --trace ...` shows where", EXIT_INTERNAL

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from streamfeat.bank import Bank, find_bank, list_banks, materialise, open_bank
-from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.console import emit, json_option, with_settings, written_file
 from streamfeat.config import Settings
 from streamfeat.contactsheet import contact_sheet
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK, StreamfeatError
@@ -34,7 +34,7 @@ def command() -> None:
 @with_settings
 @json_option
 def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings, json_to: str | None) -> None:
-    """Build and save; the same spec and data give the same hash and are not built twice."""
+    """Build and save; what has the same hash is there already and is not written again."""
     started = time.monotonic()
     signals = read_signals(sources) if sources else None
     path = build_named(spec, Path(settings.fleet.bank_dir), signals=signals, plain=plain, say=_say)
@@ -61,7 +61,12 @@ def list_(settings: Settings, json_to: str | None) -> None:
 
 @command.command(help="Describe a bank; --png draws templates (rows) and their orbits (columns).")
 @click.argument("bank")
-@click.option("--png", type=click.Path(path_type=Path), help="Where to write the contact sheet. Default: BANK.png")
+@click.option(
+    "--png",
+    type=click.Path(path_type=Path),
+    callback=written_file,
+    help="Where to write the contact sheet. Default: BANK.png",
+)
 @click.option("--templates", type=click.IntRange(1), default=8, show_default=True)
 @click.option("--elements", type=click.IntRange(1), default=9, show_default=True)
 @with_settings
@@ -71,7 +76,7 @@ def show(bank: str, png: Path | None, templates: int, elements: int, settings: S
     path = find_bank(Path(settings.fleet.bank_dir), bank)
     opened = open_bank(path, verify=False)
     sheet = png or Path(f"{path.name}.png")
-    contact_sheet(opened, n_templates=templates, n_elements=elements).save(sheet)
+    contact_sheet(opened, n_templates=templates, n_elements=elements).save(sheet, format="PNG")
     report = {**_describe(opened, path), "png": str(sheet), "spec": opened.spec.as_dict()}
 
     def text() -> None:

@@ -13,9 +13,32 @@ from typing import Any, TypeVar
 import click
 
 from streamfeat.config import load_settings
-from streamfeat.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def written_file(context: click.Context, option: click.Parameter, value: str | Path | None) -> Any:  # noqa: ARG001
+    """Callback of options that name a file to write: refused before the work, not after it, where it cannot be."""
+    if value is None or value == "-":
+        return value
+    file = Path(value)
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise click.BadParameter(f"{file}: name a file in a folder that is there and can be written")
+    return value
+
+
+def _json_file(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    file = written_file(context, option, value)
+    # `push --json picture.png` means the picture to be sent: it must not be written over
+    if file is not None and file != "-" and Path(file).exists() and not _holds_json(Path(file)):
+        raise click.BadParameter(f"{file} is there and holds no JSON; put --json last, or name another file")
+    return None if file is None else str(file)
+
+
+def _holds_json(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(64).lstrip()[:1] in (b"", b"{")
+
 
 json_option = click.option(
     "--json",
@@ -24,6 +47,7 @@ json_option = click.option(
     flag_value="-",
     default=None,
     metavar="[FILE]",
+    callback=_json_file,
     help="Write the result as JSON to FILE, or to standard output (then nothing else goes there).",
 )
 
@@ -67,13 +91,8 @@ def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) 
     if json_to is not None:
         file = Path(json_to)
         part = file.with_name(f".{file.name}.part")
-        try:
-            part.write_text(json.dumps(report, indent=2) + "\n")
-            part.replace(file)
-        except OSError as error:
-            raise ConfigError(
-                f"--json {file}: {error.strerror}; name a file in a folder that can be written"
-            ) from error
+        part.write_text(json.dumps(report, indent=2) + "\n")
+        part.replace(file)
     text()
 
 

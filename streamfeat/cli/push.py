@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from streamfeat.cli.console import emit, json_option, with_settings
-from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options
+from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options, stream_name
 from streamfeat.config import Settings
 from streamfeat.signals import open_images
 
@@ -20,7 +20,7 @@ from streamfeat.signals import open_images
 def command(paths: tuple[Path, ...], sending: Sending, settings: Settings, json_to: str | None) -> int:
     """Send everything; report counts, rate, failures and, for --classify, accuracy."""
     pictures = open_images(paths)
-    stream = " ".join(str(path.absolute()) for path in paths)
+    stream = stream_name(paths)
     _, report = send(settings, sending, pictures.entries, noun="pictures", stream=stream)
     skipped = [{"file": s.name, "reason": s.reason} for s in pictures.skipped]
     report = {"paths": [str(path) for path in paths], **report, "skipped": skipped}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ import click
 import numpy as np
 
 from streamfeat.bank import open_bank
-from streamfeat.cli.console import progress
-from streamfeat.client import Client
+from streamfeat.cli.console import progress, written_file
+from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Readable, deliver, labels_of
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED
@@ -28,6 +29,8 @@ STAGES = {
     "insert": "Route: features > insert:INDEX.",
     "search": "Route: features > search:INDEX.",
 }
+
+FIT_SHOWN = ("lam", "n_items", "n_classes", "accuracy", "criterion")
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,19 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
             return function(*args, sending=Sending(stage=stage, target=target, **own), **kwargs)
 
         for option in (
-            click.option("--failures-shown", default=10, show_default=True, help="Failures printed on the terminal."),
-            click.option("--out", type=click.Path(path_type=Path), help="Save features, labels and names (.npz)."),
+            click.option(
+                "--failures-shown",
+                type=click.IntRange(0),
+                default=10,
+                show_default=True,
+                help="Failures printed.",
+            ),
+            click.option(
+                "--out",
+                type=click.Path(path_type=Path),
+                callback=written_file,
+                help="Save features, labels and names (.npz).",
+            ),
             *(click.option(f"--{stage}", metavar="NAME", help=text) for stage, text in reversed(STAGES.items())),
             click.option("--workers", "n_workers", type=click.IntRange(1), help="Feature workers to start [2]."),
             click.option("--connect", help="A running broker's endpoint; else a fleet is started for this run."),
@@ -75,6 +89,11 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
         return command
 
     return decorate
+
+
+def stream_name(paths: Sequence[Path]) -> str:
+    """Name of these paths in a feature log: of one length, for names on the wire have a limit."""
+    return hashlib.sha256("\0".join(str(path.resolve()) for path in paths).encode()).hexdigest()
 
 
 def send(
@@ -96,7 +115,7 @@ def send(
     noun : str
         What the progress bar calls them.
     stream : str
-        Name of the stream in the feature log: the same list sent again adds nothing twice.
+        Name of the stream in the feature log: items sent again under it are stored once.
     groups : sequence of str or None, optional
         Who is held out together with each item.
 
@@ -104,21 +123,38 @@ def send(
     -------
     delivery : Delivery
     report : dict
-        Counts, rate, failures, and `accuracy` where items were classified.
+        Counts, rate, failures; `fit` of a model that was fed; `results` by file and, where labels are known,
+        `accuracy` of items that were classified; `results` of a search.
     """
     with _client(settings, sending) as (client, bank), progress(noun, len(items)) as advance:
         delivery = deliver(
             client, items, route=sending.route, bank=bank, groups=groups, stream=stream, progress=advance
         )
-        report = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
+        report: dict[str, Any] = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
         if sending.stage == "learn" and delivery.answered:
-            report["fit"] = client.fit(sending.target)
+            fit = client.fit(sending.target)
+            report["fit"] = {key: fit[key] for key in FIT_SHOWN}
     if sending.stage == "classify" and delivery.answered:
         truth = labels_of(items, delivery.positions)
-        report["accuracy"] = float(np.mean([t == r.label for t, r in zip(truth, delivery.results, strict=True)]))
+        right = [t == r.label for t, r in zip(truth, delivery.results, strict=True) if t is not None]
+        report["accuracy"] = float(np.mean(right)) if right else None
+    if sending.stage in ("classify", "search"):
+        report["results"] = [
+            {"file": items[place].name, **_found(result)}
+            for place, result in zip(delivery.positions, delivery.results, strict=True)
+        ]
     if sending.out is not None and delivery.answered:
         delivery.save(sending.out, items)
     return delivery, report
+
+
+def _found(result: Result) -> dict[str, Any]:
+    """What a model or an index said of one item, for JSON."""
+    if result.fields["kind"] == "label":
+        return {"label": result.label, "score": result.fields["score"]}
+    return {
+        "neighbours": [{"label": label, "id": number, "distance": d} for label, number, d in result.neighbours],
+    }
 
 
 def exit_status(report: Mapping[str, Any]) -> int:
@@ -133,6 +169,9 @@ def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None
         click.echo(f"{report['items_per_s']} items/s, p50 {report['p50_ms']} ms, p99 {report['p99_ms']} ms")
     for speaker, accuracy in sorted((report.get("per_speaker") or {}).items()):
         click.echo(f"  {speaker:<24} {accuracy:.4f}")
+    for found in report.get("results", ()):
+        best = found["label"] if "label" in found else [n["label"] for n in found["neighbours"]]
+        click.echo(f"  {found['file']:<24} {best if isinstance(best, str | int) else ' '.join(map(str, best))}")
     if report["accuracy"] is not None:
         click.echo(f"accuracy {report['accuracy']:.4f}")
     if "fit" in report:

@@ -26,19 +26,24 @@ def command(
 ) -> int:
     """Start everything, say where to connect, wait, stop everything."""
     found = [find_bank(Path(settings.fleet.bank_dir), bank) for bank in banks]
-    stop = False
+    ready = stop = False
 
     def asked(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the handler's signature
         nonlocal stop
         stop = True
+        if not ready:
+            raise SystemExit(EXIT_OK)  # ends the fleet's start, which stops what it had started
 
+    signal.signal(signal.SIGTERM, asked)
+    signal.signal(signal.SIGINT, asked)
     with LocalFleet(settings, found, n_workers=workers or settings.fleet.workers, learner=True, index=True) as fleet:
-        signal.signal(signal.SIGTERM, asked)
-        signal.signal(signal.SIGINT, asked)
+        ready = True
         click.echo(f"ready: streamfeat status --connect {fleet.front}", err=True)
         told: set[str] = set()
         while not stop:
             signal.sigtimedwait([signal.SIGCHLD], 1.0)
+            if stop:  # Ctrl-C reaches the members too: those that ended were told to
+                break
             for name, status in fleet.fallen().items():
                 if name not in told:
                     click.echo(f"{name} ended with status {status}; the others go on", err=True)

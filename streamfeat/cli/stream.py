@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.cli.console import emit, json_option, with_settings
-from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options
+from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options, stream_name
 from streamfeat.config import Settings
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.evaluation import leave_one_group_out
 from streamfeat.learn.rls import RLS
-from streamfeat.signals.corpus import Utterance, open_corpus
+from streamfeat.signals.corpus import Corpus, Utterance, open_corpus
 
 
 @click.command(help="Send the recordings of a corpus (TIDIGITS, FSDD, a folder per class) through a fleet.")
@@ -40,13 +41,19 @@ def command(
     json_to: str | None,
 ) -> int:
     """Send everything; report counts, rate, failures and accuracy."""
-    if leave_one_speaker_out and sending.stage is not None:
-        raise click.UsageError(f"--leave-one-speaker-out needs the features, --{sending.stage} keeps them in the fleet")
     takes = (_takes(train_takes), _takes(test_takes))
+    scored = {"--leave-one-speaker-out": leave_one_speaker_out, "--train-takes": takes[0], "--test-takes": takes[1]}
+    asked = [option for option, value in scored.items() if value]
+    if asked and sending.stage is not None:
+        raise click.UsageError(f"{asked[0]} needs the features, --{sending.stage} keeps them in the fleet: choose one")
+    if not leave_one_speaker_out and takes[0] and takes[1] and set(takes[0]) & set(takes[1]):
+        raise click.UsageError(f"--train-takes {train_takes} and --test-takes {test_takes} share takes: part them")
     corpus = open_corpus(path, strings=strings, merge_oh=ten_way)
     speakers = [u.speaker for u in corpus.utterances]
-    stream = str(path.absolute())
-    delivery, report = send(settings, sending, corpus.utterances, noun="recordings", stream=stream, groups=speakers)
+    _check_scorable(corpus, takes, leave_one_speaker_out)
+    delivery, report = send(
+        settings, sending, corpus.utterances, noun="recordings", stream=stream_name([path]), groups=speakers
+    )
     report = {
         "path": str(path),
         "layout": corpus.layout,
@@ -65,21 +72,30 @@ def command(
 def _takes(text: str | None) -> range | None:
     if text is None:
         return None
-    first, _, last = text.partition("-")
-    try:
-        return range(int(first), int(last or first) + 1)
-    except ValueError:
-        raise click.UsageError(f"takes are a number or a range such as 0-9, got {text!r}") from None
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text)
+    takes = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
+    if not takes:
+        raise click.UsageError(f"takes are a number or a range such as 0-9, got {text!r}")
+    return takes
+
+
+def _check_scorable(corpus: Corpus, takes: tuple[range | None, range | None], leave_one_speaker_out: bool) -> None:
+    """Refuse what the corpus has no speakers or takes for, before anything is sent."""
+    if leave_one_speaker_out and len(corpus.speakers) < 3:
+        raise InvalidArgument(
+            f"leaving one speaker out needs 3 known speakers, this corpus ({corpus.layout}) has {len(corpus.speakers)}"
+        )
+    if any(takes) and corpus.layout != "fsdd":
+        raise InvalidArgument(
+            f"--train-takes and --test-takes need numbered takes (FSDD), this corpus: {corpus.layout}"
+        )
 
 
 def _within(utterances: list[Utterance], takes: range | None) -> NDArray[np.bool_]:
     """Which utterances are of these takes."""
     if takes is None:
         return np.ones(len(utterances), bool)
-    numbers = [int(u.take) if u.take is not None and u.take.isdigit() else None for u in utterances]
-    if None in numbers:
-        raise InvalidArgument("--train-takes and --test-takes need numbered takes (FSDD); this corpus has none")
-    return np.array([number in takes for number in numbers])
+    return np.array([u.take is not None and int(u.take) in takes for u in utterances])
 
 
 def _accuracy(
@@ -88,18 +104,21 @@ def _accuracy(
     takes: tuple[range | None, range | None],
     leave_one_speaker_out: bool,
 ) -> dict[str, Any]:
-    """Accuracy of RLS on the features: by left-out speaker when asked, else on the corpus' own test part, if any."""
+    """Accuracy of RLS on the features: by left-out speaker when asked, else on the test part, if there is one.
+
+    Train and test are the takes asked for, the corpus' own parts where none are.
+    """
     y = [u.label for u in utterances]
     speakers = [u.speaker for u in utterances]
-    n_speakers = len({*speakers} - {None})
     train, test = (_within(utterances, wanted) for wanted in takes)
     if leave_one_speaker_out:
-        if n_speakers < 3:
-            raise InvalidArgument(f"leaving one speaker out needs 3 known speakers, this corpus has {n_speakers}")
         scores = leave_one_group_out(X, y, speakers, train_mask=train, test_mask=test)
         return {"accuracy": scores.mean_accuracy, "per_speaker": scores.accuracy}
     split = np.array([u.split or "" for u in utterances])
-    train, test = train & (split == "train"), test & (split == "test")
+    if takes[0] is None:
+        train = (split == "train") & ~(test if takes[1] else np.zeros_like(test))
+    if takes[1] is None:
+        test = (split == "test") & ~(train if takes[0] else np.zeros_like(train))
     if not train.any() or not test.any():
         return {}
 

@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema
+from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
 from streamfeat.groups.axes import Axes
 
@@ -143,28 +141,16 @@ class Bank:
         final = root / self.folder
         if final.exists():
             return final
-        root.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{self.folder}.", dir=root))
         try:
-            for name, array in self.arrays.items():
-                with (partial / f"{name}.npy").open("wb") as file:
-                    np.save(file, array)
-                    _force(file)
-            with (partial / MANIFEST).open("w", encoding="utf-8") as file:
-                json.dump(self.manifest, file, indent=1, sort_keys=True)
-                file.write("\n")
-                _force(file)
-            partial.chmod(0o755)
-            _force_folder(partial)
-            try:
-                partial.rename(final)
-            except OSError:
-                # Another process saved the same content first.
-                if not (final / MANIFEST).is_file():
-                    raise
-            _force_folder(root)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            with write_directory(final) as partial:
+                for name, array in self.arrays.items():
+                    write_file(partial / f"{name}.npy", array)
+                text = json.dumps(self.manifest, indent=1, sort_keys=True) + "\n"
+                write_file(partial / MANIFEST, text.encode())
+        except OSError:
+            # Another process saved the same content first.
+            if not (final / MANIFEST).is_file():
+                raise
         return final
 
 
@@ -259,16 +245,3 @@ def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:
 
 def _array_sha256(array: Array) -> str:
     return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
-
-
-def _force(file: IO[Any]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _force_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -36,19 +34,11 @@ def save_directory(path: Path, name: str, fields: Mapping[str, Any], arrays: Arr
     path = Path(path)
     if path.exists():
         raise InvalidArgument(f"{path} is there already and saved things do not change; save under another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with write_directory(path) as partial:
         entries = {key: _write_array(partial / f"{key}.npy", array) for key, array in arrays.items()}
         manifest = {**fields, "arrays": entries}
         manifest["sha256"] = _digest(manifest)
-        _write(partial / f"{name}.json", json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
-        partial.chmod(0o755)
-        _force(partial)
-        partial.rename(path)
-        _force(path.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        write_file(partial / f"{name}.json", json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
 
 
 def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -83,10 +73,7 @@ def _digest(manifest: Any) -> str:
 
 
 def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
-    with file.open("wb") as out:
-        np.save(out, np.ascontiguousarray(array), allow_pickle=False)
-        out.flush()
-        os.fsync(out.fileno())
+    write_file(file, np.ascontiguousarray(array))
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _file_digest(file)}
 
 
@@ -103,18 +90,3 @@ def _read_array(file: Path, entry: Mapping[str, Any], name: str) -> NDArray[Any]
 def _file_digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _write(file: Path, content: bytes) -> None:
-    with file.open("wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _force(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

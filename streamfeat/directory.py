@@ -1,0 +1,54 @@
+"""A directory that is whole or not there: filled beside its place, forced to the disk, renamed, never changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@contextmanager
+def write_directory(path: Path) -> Iterator[Path]:
+    """A folder to fill with `write_file`, which becomes `path` at the end of the block, or is gone if the block fails.
+
+    Raises
+    ------
+    OSError
+        Something that is not an empty directory is at `path` by then; it stays as it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield partial
+        partial.chmod(0o755)
+        _force(partial)
+        partial.rename(path)
+        _force(path.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
+    """Bytes as they are, or an array as .npy, forced to the disk."""
+    with file.open("wb") as out:
+        if isinstance(content, bytes):
+            out.write(content)
+        else:
+            np.save(out, content, allow_pickle=False)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _force(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

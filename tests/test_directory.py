@@ -1,0 +1,44 @@
+"""write_directory: whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfeat.directory import write_directory, write_file
+
+
+def test_what_was_written_is_there(tmp_path: Path) -> None:
+    """Bytes and arrays, below folders that are made, readable by others, nothing beside."""
+    path = tmp_path / "a" / "b"
+    with write_directory(path) as partial:
+        write_file(partial / "text", b"one")
+        write_file(partial / "numbers.npy", np.arange(3))
+        assert not path.exists()
+    assert (path / "text").read_bytes() == b"one"
+    np.testing.assert_array_equal(np.load(path / "numbers.npy"), [0, 1, 2])
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_block_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """No half-written directory, by its own name or another."""
+    with pytest.raises(FileNotFoundError), write_directory(tmp_path / "a") as partial:
+        write_file(partial / "missing" / "text", b"one")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    """A directory with something in it, or a file, is not replaced."""
+    for there in ("folder", "file"):
+        path = tmp_path / there
+        if there == "folder":
+            path.mkdir()
+            (path / "old").touch()
+        else:
+            path.touch()
+        with pytest.raises(OSError, match=there), write_directory(path) as partial:
+            write_file(partial / "text", b"new")
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder", "old"]

@@ -42,11 +42,16 @@ GREY: list[dict[str, Any]] = [{"stage": "pixels", "height": 12, "width": 10}, {"
 COLOUR: list[dict[str, Any]] = [{"stage": "pixels", "height": 12, "width": 10, "grey": False}]
 
 AUDIO = {"log_mel": LOG_MEL, "root": ROOT_LOG_FREQUENCY, "waveform": WAVEFORM}
+VECTOR: list[dict[str, Any]] = [{"stage": "array", "rows": 12}]
+MATRIX: list[dict[str, Any]] = [{"stage": "array", "rows": 5, "columns": 8}, {"stage": "centre"}]
+
 IMAGE = {"grey": GREY, "colour": COLOUR}
 
 audio_front_ends = pytest.mark.parametrize("spec", AUDIO.values(), ids=AUDIO.keys())
 image_front_ends = pytest.mark.parametrize("spec", IMAGE.values(), ids=IMAGE.keys())
-all_front_ends = pytest.mark.parametrize("spec", [*AUDIO.values(), *IMAGE.values()], ids=[*AUDIO, *IMAGE])
+all_front_ends = pytest.mark.parametrize(
+    "spec", [*AUDIO.values(), *IMAGE.values(), VECTOR, MATRIX], ids=[*AUDIO, *IMAGE, "vector", "matrix"]
+)
 
 
 def signal_for(front_end: FrontEnd, seed: int = 0) -> Signal:
@@ -54,6 +59,8 @@ def signal_for(front_end: FrontEnd, seed: int = 0) -> Signal:
     rng = np.random.default_rng(seed)
     if front_end.kind == "audio":
         return Signal("audio", rng.integers(-9000, 9000, 6000).astype(np.int16), 11025)
+    if front_end.kind == "array":
+        return Signal("array", rng.normal(0, 30, front_end.axes.shape))
     return Signal("image", rng.integers(0, 256, (17, 14, 3)).astype(np.uint8))
 
 
@@ -89,6 +96,8 @@ def test_canonical_spec_round_trips(spec: list[dict[str, Any]]) -> None:
         (WAVEFORM, ("sample",), (2000,)),
         (GREY, ("row", "column"), (12, 10)),
         (COLOUR, ("row", "column", "channel"), (12, 10, 3)),
+        (VECTOR, ("entry",), (12,)),
+        (MATRIX, ("row", "column"), (5, 8)),
     ],
 )
 def test_axes_say_what_the_numbers_are(
@@ -191,10 +200,10 @@ F = {"stage": "frames", "n": 4}
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ([], "at least one stage, the first one of resample, pixels"),
-        ([{"stage": "mfcc"}], "unknown first stage of a front end 'mfcc'; known: resample, pixels"),
+        ([], "at least one stage, the first one of resample, pixels, array"),
+        ([{"stage": "mfcc"}], "unknown first stage of a front end 'mfcc'; known: resample, pixels, array"),
         ([{"rate_hz": 8000}], "unknown first stage of a front end None"),
-        ([S], "unknown first stage of a front end 'spectrogram'; known: resample, pixels"),
+        ([S], "unknown first stage of a front end 'spectrogram'; known: resample, pixels, array"),
         ([R, R, S, F], "unknown stage 'resample'; known: peak, trim"),
         ([{**R, "rate": 8000}], "stage 'resample' has no parameter 'rate'; known: rate_hz"),
         ([{"stage": "resample"}], "stage 'resample' needs 'rate_hz'"),

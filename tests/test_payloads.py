@@ -60,6 +60,16 @@ def test_images_travel_as_they_are(samples: NDArray[Any]) -> None:
     assert (back.samples.dtype, back.rate_hz) == (samples.dtype, None)
 
 
+@pytest.mark.parametrize("shape", [(7,), (23, 23), (5, 8)])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_arrays_travel_as_they_are(shape: tuple[int, ...], dtype: str) -> None:
+    """A descriptor or a Coulomb matrix: same numbers, no rate."""
+    samples = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    back = item_to_signal(travelled(Job(Signal("array", samples, name="CH4")).to_item()))
+    np.testing.assert_array_equal(back.samples, samples)
+    assert (back.samples.dtype.str, back.kind, back.rate_hz, back.name) == (dtype, "array", None, "CH4")
+
+
 def test_big_endian_samples_are_understood() -> None:
     """Another language may send its own byte order; the values are the same."""
     samples = np.array([1, -2, 300], ">i2")

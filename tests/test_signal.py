@@ -53,6 +53,10 @@ def test_full_scale_of_pictures() -> None:
         (("image", RAMP, None), r"\(h, w\)"),
         (("image", np.zeros((2, 2, 4), np.uint8), None), r"\(2, 2, 4\)"),
         (("image", np.zeros((2, 2), np.uint8), 8000), "an image has no rate_hz"),
+        (("array", RAMP, None), r"floats, got '<i2' of shape \(6,\)"),
+        (("array", np.zeros((2, 2, 2)), None), r"\(2, 2, 2\)"),
+        (("array", np.zeros(3), 8000), "an array has no rate_hz"),
+        (("array", np.array([0, np.inf]), None), "non-finite sample at 1: inf"),
         (("smell", RAMP, None), "'smell'"),
     ],
 )
@@ -61,6 +65,15 @@ def test_what_is_wrong_is_named(arguments: tuple[Any, Any, Any], words: str) -> 
     kind, samples, rate_hz = arguments
     with pytest.raises(InvalidArgument, match=f"^clip: .*{words}"):
         Signal(kind, samples, rate_hz=rate_hz, name="clip")
+
+
+@pytest.mark.parametrize("shape", [(1,), (23,), (5, 8), (3, 1)])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_arrays_are_vectors_and_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    """Numbers of no kind keep their values: full scale is what they are."""
+    x = np.random.default_rng(0).normal(0, 50, shape).astype(dtype)
+    got = Signal("array", x).unit_scale()
+    np.testing.assert_array_equal(got, x.astype(np.float32))
 
 
 def test_samples_are_laid_in_order() -> None:

@@ -1,39 +1,40 @@
 """Signal -> vector of unit norm, in stages.
 
 A front end is a list of stages, each a small frozen dataclass whose fields are its parameters. The first takes the
-signal (`resample` a waveform, `pixels` a picture) and so decides the kind; each following one turns an array into
-an array. `build` precomputes what a stage needs (windows, filters) once and tells how it changes the axes. A new
-idea (a canonical time scale, a canonical pose) is one more stage in the table.
+signal (`resample` a waveform, `pixels` a picture, `array` plain numbers) and so decides the kind; each following one
+turns an array into an array; `norm`, if it is there, comes last and may keep the vector's size. `build` precomputes
+what a stage needs (windows, filters) once and tells how it changes the axes. A new idea (a canonical time scale, a
+canonical pose) is one more stage in the table.
 
 The result depends on the signal alone: no BLAS (its sums change with the number of threads), no state, no chance.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.frontends.arrays import Centre, Compress, Frames
+from streamfeat.frontends.numbers import Norm, Numbers
 from streamfeat.frontends.pixels import Pixels
 from streamfeat.frontends.spectrogram import Spectrogram
 from streamfeat.frontends.waveform import FixedLength, Peak, Resample, Trim
 from streamfeat.groups.axes import VARIABLE, Axes
-from streamfeat.signals.signal import Signal
+from streamfeat.signals.signal import Kind, Signal
 from streamfeat.spec import as_table, pick, read_table
 
-__all__ = ["ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
+__all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
 
-Entry = Resample | Pixels
+Entry = Resample | Pixels | Numbers
 Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Centre
-S = TypeVar("S", bound=Entry | Stage)
+S = TypeVar("S", bound=Entry | Stage | Norm)
 
-ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels}
+ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels, "array": Numbers}
 """Stages that come first, and nowhere else."""
 
 STAGES: dict[str, type[Stage]] = {
@@ -47,28 +48,32 @@ STAGES: dict[str, type[Stage]] = {
 }
 """Stages that follow, in any order that their axes allow."""
 
+CLOSING: dict[str, type[Norm]] = {"norm": Norm}
+"""The stage that comes last, if it is there."""
+
 LOUDEST = 1e12
 """Largest magnitude a front end takes: its square times a window still fits float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrontEnd:
-    """Stages that turn a signal into a vector of d numbers of unit norm. Made by `make_front_end`.
+    """Stages that turn a signal into a vector of d numbers, of unit norm unless told otherwise. See `make_front_end`.
 
     Attributes
     ----------
     spec : list of dict
         The canonical spec: every default filled in, plain JSON types; `make_front_end(spec)` gives the same again.
-    kind : "audio" or "image"
+    kind : "audio", "image" or "array"
     axes : Axes
         What the d numbers are.
     """
 
     spec: list[dict[str, Any]]
-    kind: Literal["audio", "image"]
+    kind: Kind
     axes: Axes
     _enter: Callable[[Signal], NDArray[np.float32]] = field(repr=False)
     _steps: tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], ...] = field(repr=False)
+    _norm: Norm = field(repr=False)
 
     @property
     def d(self) -> int:
@@ -81,12 +86,13 @@ class FrontEnd:
         Returns
         -------
         ndarray of float32, shape (d,)
-            Unit norm, C order of `axes`; all zeros for a silent or blank signal.
+            Unit norm (unless the stage `norm` says otherwise), C order of `axes`; all zeros for a silent or blank
+            signal.
 
         Raises
         ------
         InvalidArgument
-            The signal is of the other kind, or its values are beyond `LOUDEST`.
+            The signal is of another kind or, for arrays, shape, or its values are beyond `LOUDEST`.
         """
         name = signal.name or "signal"
         if signal.kind != self.kind:
@@ -101,7 +107,7 @@ class FrontEnd:
         x = self._enter(signal)
         for step in self._steps:
             x = step(x)
-        return _unit(x)
+        return self._norm.finish(x)
 
 
 def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
@@ -110,7 +116,8 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
     Parameters
     ----------
     spec : sequence of mappings
-        Each has "stage", a name of `ENTRIES` (the first) or `STAGES` (the others), and that stage's parameters.
+        Each has "stage", a name of `ENTRIES` (the first), of `STAGES` (the others) or of `CLOSING` (perhaps the last),
+        and that stage's parameters.
 
     Raises
     ------
@@ -125,6 +132,14 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
     """
     if not spec:
         raise ConfigError(f"a front end needs at least one stage, the first one of {', '.join(ENTRIES)}; got none")
+    norm = Norm()
+    if spec[-1].get("stage") in CLOSING:
+        *spec, last = spec
+        norm = _read(last, CLOSING, "closing stage")
+        if not spec:
+            raise ConfigError(
+                f"stage {last['stage']!r} closes a front end and cannot be all of it; begin with an entry"
+            )
     first, *rest = spec
     entry = _read(first, ENTRIES, "first stage of a front end")
     stages = [_read(table, STAGES, "stage") for table in rest]
@@ -143,12 +158,15 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
             f"a front end must end in a fixed size, {' > '.join(names)} leaves the {open_axis} axis open; "
             "add the stage 'frames' (spectrogram) or 'fixed_length' (waveform)"
         )
+    # Unit norm is what there is without the stage: one way to write one thing, or one bank would have two hashes.
+    closing = [{"stage": "norm", **as_table(norm)}] if norm != Norm() else []
     return FrontEnd(
-        spec=[{"stage": n, **as_table(s)} for n, s in zip(names, [entry, *stages], strict=True)],
+        spec=[*({"stage": n, **as_table(s)} for n, s in zip(names, [entry, *stages], strict=True)), *closing],
         kind=entry.kind,
         axes=axes,
         _enter=enter,
         _steps=tuple(steps),
+        _norm=norm,
     )
 
 
@@ -156,10 +174,3 @@ def _read(table: Mapping[str, Any], choices: Mapping[str, type[S]], what: str) -
     parameters = dict(table)
     cls = pick(choices, parameters.pop("stage", None), what)
     return read_table(cls, parameters, f"stage {table['stage']!r}")
-
-
-def _unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """x as one vector of norm 1, or zeros. In float64, so that neither tiny nor large values are lost."""
-    wide = x.ravel().astype(np.float64)
-    norm = math.sqrt(float(np.sum(wide * wide)))
-    return (wide / norm if norm > 0 else wide).astype(np.float32)

@@ -18,7 +18,7 @@ class Axes:
     Parameters
     ----------
     names : tuple of str
-        ("sample",), ("band", "frame"), ("row", "column") or ("row", "column", "channel").
+        ("sample",), ("band", "frame"), ("row", "column"), ("row", "column", "channel") or ("entry",).
     shape : tuple of int
         Lengths; `VARIABLE` between stages of a front end only.
     band_hz : tuple of float
@@ -44,7 +44,7 @@ class Axes:
 
     @property
     def plane(self) -> tuple[int, int]:
-        """The lengths of the two axes that things move along; a waveform is a plane of one row."""
+        """The lengths of the two axes that things move along; a vector is a plane of one row."""
         return (1, self.shape[0]) if len(self.shape) == 1 else (self.shape[0], self.shape[1])
 
     def need(self, *names: str, by: str) -> None:

@@ -1,4 +1,4 @@
-"""The signal: one recording or one picture, checked once, where it enters."""
+"""The signal: one recording, one picture or one array of numbers, checked once, where it enters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLE_DTYPES = ("<i2", "<f4", "<f8", "|u1", "<u2")
 FULL_SCALE = {"<i2": 32768.0, "|u1": 255.0, "<u2": 65535.0}
 """Value that stands for 1.0 in an integer signal; floats are at full scale 1.0 already."""
 
-Kind = Literal["audio", "image"]
+Kind = Literal["audio", "image", "array"]
 
 Channels = Literal["refuse", "mix"] | int
 """What becomes of several channels: none of it, their mean, or the channel of that number (from 0)."""
@@ -25,13 +25,15 @@ Channels = Literal["refuse", "mix"] | int
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A finite waveform at a known rate, or a finite image of a known layout.
+    """A finite waveform at a known rate, a finite image of a known layout, or finite numbers of no kind.
 
     Parameters
     ----------
-    kind : "audio" or "image"
+    kind : "audio", "image" or "array"
+        An array is what is neither heard nor seen: a Coulomb matrix, a one-hot sequence, a descriptor.
     samples : ndarray
-        audio: (n,) mono, int16 or float; image: (h, w) grey or (h, w, 3) RGB, uint8, uint16 or float.
+        audio: (n,) mono, int16 or float; image: (h, w) grey or (h, w, 3) RGB, uint8, uint16 or float;
+        array: (n,) or (r, c), float.
         Little-endian, C order, at least one sample.
     rate_hz : int, optional
         Samples a second; audio only, and always there for audio.
@@ -56,22 +58,7 @@ class Signal:
             raise InvalidArgument(
                 f"{where}{self.kind} samples must be one of {', '.join(SAMPLE_DTYPES)}, got {x.dtype.str!r}"
             )
-        if self.kind == "audio":
-            if x.ndim != 1:
-                raise InvalidArgument(f"{where}audio must be mono, shape (n,), got {x.shape}; mix or pick a channel")
-            if (
-                not isinstance(self.rate_hz, int)
-                or isinstance(self.rate_hz, bool)
-                or not 100 <= self.rate_hz <= 768_000
-            ):
-                raise InvalidArgument(f"{where}audio needs rate_hz, an int of 100 to 768000, got {self.rate_hz!r}")
-        elif self.kind == "image":
-            if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] != 3):
-                raise InvalidArgument(f"{where}an image must be (h, w) or (h, w, 3), got {x.shape}")
-            if self.rate_hz is not None:
-                raise InvalidArgument(f"{where}an image has no rate_hz, got {self.rate_hz!r}")
-        else:
-            raise InvalidArgument(f"{where}kind must be 'audio' or 'image', got {self.kind!r}")
+        _check_layout(self.kind, x, self.rate_hz, where)
         if x.size == 0:
             raise InvalidArgument(f"{where}no samples: shape {x.shape}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
@@ -95,6 +82,28 @@ class Signal:
         if scale is not None:
             out /= np.float32(scale)
         return out
+
+
+def _check_layout(kind: Kind, x: NDArray[Any], rate_hz: int | None, where: str) -> None:
+    """Raise `InvalidArgument` unless shape, dtype and rate fit the kind."""
+    if kind == "audio":
+        if x.ndim != 1:
+            raise InvalidArgument(f"{where}audio must be mono, shape (n,), got {x.shape}; mix or pick a channel")
+        if not isinstance(rate_hz, int) or isinstance(rate_hz, bool) or not 100 <= rate_hz <= 768_000:
+            raise InvalidArgument(f"{where}audio needs rate_hz, an int of 100 to 768000, got {rate_hz!r}")
+        return
+    if kind == "image":
+        if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] != 3):
+            raise InvalidArgument(f"{where}an image must be (h, w) or (h, w, 3), got {x.shape}")
+    elif kind == "array":
+        if x.ndim not in (1, 2) or x.dtype.kind != "f":
+            raise InvalidArgument(
+                f"{where}an array must be (n,) or (r, c) of floats, got {x.dtype.str!r} of shape {x.shape}"
+            )
+    else:
+        raise InvalidArgument(f"{where}kind must be 'audio', 'image' or 'array', got {kind!r}")
+    if rate_hz is not None:
+        raise InvalidArgument(f"{where}an {kind} has no rate_hz, got {rate_hz!r}")
 
 
 def one_channel(frames: NDArray[Any], channels: Channels, name: str) -> NDArray[Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,19 +23,19 @@ from streamfeat.groups import (
     n_elements,
     unitarity_defect,
 )
-from streamfeat.kernels import LANES, Floats, padded
+from streamfeat.kernels import LANES, Floats, blocks_of, padded
 from streamfeat.kernels.fourier import MAX_PROJECTION
+from streamfeat.layer2 import Layer2
+from streamfeat.layers import phi, pooled, size_of
+from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
-from streamfeat.templates import choose_rows, data_templates, fourier_templates, gaussian_templates, user_templates
+from streamfeat.templates import Drawn, Request, choose_rows
 
 __all__ = ["Bank", "build_bank", "find_bank", "list_banks", "materialise", "open_bank", "orbits", "template_vectors"]
 
 MAX_GROUP = 65535
 """Counts are uint16."""
-
-QUANTILE_ROWS = 50_000
-"""Projections a template that quantiles are taken of (50 MB at m = 256); beyond it, signals are drawn at random."""
 
 CHUNK_BYTES = 64 << 20
 """Orbits are computed for as many templates at a time as fit here."""
@@ -59,7 +58,7 @@ def build_bank(
     ----------
     spec : BankSpec
     signals : iterable of Signal, optional
-        For templates from data and quantile thresholds.
+        For templates from data, quantile thresholds and median widths.
     templates : (m, d) array, optional
         For templates.source = "user".
     operators : sequence of OperatorStack, optional
@@ -92,11 +91,12 @@ def build_bank(
     else:
         stacks = _stacks_of(spec, front_end, operators)
         manifest = _manifest(spec, front_end, stacks, "operators")
-        T = _draw_templates(spec, front_end.d, vectors, templates)
-        arrays = _operator_arrays(spec, stacks, T, progress) | _parameter_arrays(stacks)
+        drawn = _draw_templates(spec, front_end.d, vectors, templates)
+        arrays = _operator_arrays(spec, stacks, drawn.T, progress) | _parameter_arrays(stacks) | drawn.kept
+    arrays |= spec.pooling.build(_material(Bank(manifest, arrays), vectors))
+    if spec.layer2 is not None:
+        arrays |= _layer2_arrays(spec.layer2, Bank(manifest, arrays), vectors)
     bank = Bank.of(manifest, arrays)
-    if spec.pooling.kind == "cdf":
-        bank = Bank.of(manifest, {**arrays, "thresholds": _thresholds(bank, vectors)})
     return materialise(bank, progress) if spec.form == "dense" else bank
 
 
@@ -110,7 +110,7 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     step = max(1, CHUNK_BYTES // (4 * bank.n_group * bank.d))
     chunks = (range(t, min(t + step, bank.m)) for t in range(0, bank.m, step))
     each = (orbit for chunk in chunks for orbit in orbits(bank, chunk))
-    kept = {name: a for name, a in bank.arrays.items() if name == "thresholds" or name.endswith("_parameters")}
+    kept = {name: a for name, a in bank.arrays.items() if not _is_operator_array(name)}
     stored = _stored_orbits(each, bank.n_group, bank.m, bank.d, progress)
     manifest = {**bank.manifest, "spec": {**bank.manifest["spec"], "form": "dense"}}
     return Bank.of(manifest, {"orbits": stored, **kept})
@@ -141,8 +141,8 @@ def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
 def _check_given(spec: BankSpec, signals: Iterable[Signal] | None, templates: ArrayLike | None) -> None:
     if spec.needs_signals and signals is None:
         raise ConfigError(
-            f"bank {spec.name!r} takes its templates or thresholds from signals; give some (templates.source = "
-            f"{spec.templates.source!r}, pooling.thresholds = {spec.pooling.thresholds!r})"
+            f"bank {spec.name!r} takes its templates, thresholds or widths from signals; give some (templates.source = "
+            f"{spec.templates.source!r}, pooling.kind = {spec.pooling.kind!r})"
         )
     if (templates is None) != (spec.templates.source != USER):
         raise ConfigError(
@@ -153,26 +153,38 @@ def _check_given(spec: BankSpec, signals: Iterable[Signal] | None, templates: Ar
 
 def _rng(spec: BankSpec, use: str) -> np.random.Generator:
     """Its own stream for each use, so that |G| = 1 keeps the templates of the full group."""
-    return np.random.default_rng([spec.seed, ("templates", "group", "quantiles").index(use)])
+    return np.random.default_rng([spec.seed, ("templates", "group", "pooling", "layer2").index(use)])
 
 
-def _draw_templates(spec: BankSpec, d: int, vectors: Floats, given: ArrayLike | None) -> Floats:
-    t, rng = spec.templates, _rng(spec, "templates")
-    if t.source == "gaussian":
-        return gaussian_templates(t.m, d, t.epsilon, rng)
-    if t.source == "data":
-        return data_templates(vectors, t.m, rng)
-    if given is not None:
-        T = user_templates(given, t.m, d)
-    else:
-        T = fourier_templates(t.m, d, spec.pooling.sigma or math.nan, rng)
-    longest = float(np.linalg.norm(T, axis=1).max())
-    if spec.pooling.kind == "fourier" and longest > MAX_PROJECTION / 2:
+def _draw_templates(spec: BankSpec, d: int, vectors: Floats, given: ArrayLike | None) -> Drawn:
+    sigma = spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
+    drawn = spec.templates.draw(Request(d, _rng(spec, "templates"), vectors, sigma, given))
+    longest = float(np.linalg.norm(drawn.T, axis=1).max())
+    if sigma is not None and longest > MAX_PROJECTION / 2:
         raise ConfigError(
             f"frequencies of norm {longest:.3g} are beyond what cos and sin are computed to ({MAX_PROJECTION / 2:g}); "
-            f"use a larger pooling.sigma, got {spec.pooling.sigma!r}"
+            f"use a larger pooling.sigma, got {sigma!r}"
         )
-    return T
+    return drawn
+
+
+def _material(bank: Bank, vectors: Floats) -> Material:
+    """What the pooling is built from: a bank without its arrays, not yet entered in a manifest."""
+
+    def project(some: Floats) -> Iterator[tuple[slice, int, Floats]]:
+        step = items_at_once(bank)
+        for first in range(0, len(some), step):
+            items = slice(first, first + step)
+            for block, P in projections(bank, some[items]):
+                yield items, block, P
+
+    return Material(size_of(bank), vectors, lambda chosen: orbits(bank, chosen), project, _rng(bank.spec, "pooling"))
+
+
+def _layer2_arrays(layer2: Layer2, bank: Bank, vectors: Floats) -> dict[str, NDArray[Any]]:
+    seen = vectors[vectors.any(axis=1)] if layer2.needs_signals else vectors[:0]
+    first = phi(bank, pooled(bank, seen))
+    return layer2.build(first.shape[1], first, _rng(bank.spec, "layer2"))
 
 
 def _stacks_of(spec: BankSpec, front_end: FrontEnd, operators: Sequence[OperatorStack]) -> list[OperatorStack]:
@@ -199,15 +211,17 @@ def _stored_stack(bank: Bank, j: int) -> OperatorStack:
 def _operator_arrays(
     spec: BankSpec, stacks: Sequence[OperatorStack], T: Floats, progress: Progress | None
 ) -> dict[str, NDArray[Any]]:
-    m, d = T.shape
-    templates = _blocks(m, padded(d, 4))
-    _put(templates[:, :d], T)
-    arrays: dict[str, NDArray[Any]] = {"templates": templates}
+    arrays: dict[str, NDArray[Any]] = {"templates": blocks_of(T, padded(T.shape[1], 4))}
     if spec.renormalise and stacks:
         arrays["scale"] = _scale(stacks, T, progress)
     for j, stack in enumerate(stacks):
         arrays |= {f"factor{j}_{part}": getattr(stack, part) for part in ("indptr", "indices", "data")}
     return arrays
+
+
+def _is_operator_array(name: str) -> bool:
+    """What the dense form replaces by the orbits themselves."""
+    return name in ("templates", "scale", "signs") or (name.startswith("factor") and not name.endswith("_parameters"))
 
 
 def _scale(stacks: Sequence[OperatorStack], T: Floats, progress: Progress | None) -> Floats:
@@ -222,9 +236,7 @@ def _scale(stacks: Sequence[OperatorStack], T: Floats, progress: Progress | None
         np.divide(wanted, norms, out=scale[first : first + step], where=norms > 0)
         if progress:
             progress(min(first + step, m), m)
-    blocks = _blocks(m, G)
-    _put(blocks, scale)
-    return blocks
+    return blocks_of(scale)
 
 
 def _moved_recording(front_end: FrontEnd, moves: Sequence[WaveformMoves], signal: Signal) -> Floats:
@@ -258,8 +270,8 @@ def _manifest(
     spec: BankSpec, front_end: FrontEnd, factors: Sequence[OperatorStack | WaveformMoves], form: str
 ) -> dict[str, Any]:
     """All but the arrays. The spec in it is canonical: defaults of stages and factors written out."""
-    G, m, counts = n_elements(factors), spec.templates.m, spec.pooling.kind == "cdf"
-    if counts and G > MAX_GROUP:
+    G, layer2 = n_elements(factors), spec.layer2
+    if spec.pooling.dtype == "<u2" and G > MAX_GROUP:
         raise ConfigError(
             f"bank {spec.name!r} has |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
         )
@@ -282,56 +294,7 @@ def _manifest(
             "rate_hz": float(axes.rate_hz),
         },
         "n_group": G,
-        "n_features": m * spec.pooling.n_thresholds if counts else 2 * m,
-        "dtype": "<u2" if counts else "<f4",
+        "n_features": layer2.n_features if layer2 else spec.pooling.n_features(spec.templates.m),
+        "dtype": "<f4" if layer2 else spec.pooling.dtype,
         "factors": entries,
     }
-
-
-def _thresholds(bank: Bank, vectors: Floats) -> Floats:
-    """The thresholds of each template in blocks, (n_blocks, n_thresholds, LANES), rising."""
-    pooling, n = bank.spec.pooling, bank.spec.pooling.n_bins or 0
-    if pooling.thresholds == "quantile":
-        return _quantiles(bank, vectors, n)
-    if pooling.thresholds == "paper":
-        tau = (1 + bank.spec.templates.epsilon) * np.arange(-n, n + 1) / n
-    else:
-        reach = (pooling.reach or math.nan) / math.sqrt(bank.d)
-        tau = np.linspace(-reach, reach, n) if n > 1 else np.zeros(1)
-    blocks = _blocks(bank.m, len(tau))
-    _put(blocks, np.broadcast_to(tau, (bank.m, len(tau))))
-    return blocks
-
-
-def _quantiles(bank: Bank, vectors: Floats, n: int) -> Floats:
-    """Quantiles k / (n + 1), k = 1..n, of the projections of signals moved by every group element."""
-    seen = vectors[vectors.any(axis=1)]
-    if len(seen) == 0:
-        raise ConfigError(
-            f"bank {bank.name!r}: quantile thresholds need at least one signal that is not blank, got none"
-        )
-    most = max(1, QUANTILE_ROWS // bank.n_group)
-    if len(seen) > most:
-        seen = seen[_rng(bank.spec, "quantiles").choice(len(seen), most, replace=False)]
-    step, G = items_at_once(bank), bank.n_group
-    P = np.empty((len(seen) * G, padded(bank.m, LANES) // LANES, LANES), np.float32)
-    for first in range(0, len(seen), step):
-        some = seen[first : first + step]
-        for block, projected in projections(bank, some):
-            P[first * G : (first + len(some)) * G, block] = projected.reshape(-1, LANES)
-    levels = np.arange(1, n + 1) / (n + 1)
-    blocks = _blocks(bank.m, n)
-    for block in range(len(blocks)):
-        blocks[block] = np.quantile(P[:, block], levels, axis=0)
-    return blocks
-
-
-def _blocks(m: int, rows: int) -> Floats:
-    return np.zeros((padded(m, LANES) // LANES, rows, LANES), np.float32)
-
-
-def _put(blocks: Floats, values: NDArray[Any]) -> None:
-    """Lay (m, rows) values, one row a template, into blocks (n_blocks, rows, LANES)."""
-    for block in range(len(blocks)):
-        part = values[block * LANES : (block + 1) * LANES]
-        blocks[block, :, : len(part)] = part.T

@@ -10,20 +10,21 @@
     [window]                                 # what a template sees at once
     kind = "whole"
     [templates]
-    source = "gaussian"                      # "data", "user", "fourier"
+    source = "gaussian"                      # see streamfeat.templates
     m = 256
     [[group]]                                # g = f1 f2 ..., one table a factor
     factor = "rotation"
     [pooling]
-    kind = "cdf"                             # or "fourier", with sigma
+    kind = "cdf"                             # see streamfeat.pooling
     thresholds = "sigma"                     # "paper", "quantile"
     n_bins = 25
     cells = "whole"
-    [layer2]
-    kind = "none"
+    [layer2]                                 # random Fourier features of the feature
+    kind = "none"                            # or "fourier", with m and sigma
 
-The shape is held to schemas/bank-spec.schema.json; what a schema cannot say is checked here. Stages and factors are
-checked by those who own them, `frontends` and `groups`, when the bank is built.
+The shape is held to schemas/bank-spec.schema.json. Templates, pooling and layer 2 are checked by those who own them,
+`templates`, `pooling` and `layer2`, when the spec is read; stages and factors by `frontends` and `groups`, when the
+bank is built.
 """
 
 from __future__ import annotations
@@ -41,14 +42,12 @@ import fastjsonschema
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups import acts_on_waveforms
+from streamfeat.layer2 import NONE, Layer2, layer2_table, read_layer2
+from streamfeat.pooling import Pooling, pooling_table, read_pooling
+from streamfeat.templates import SOURCES, Source, read_source, source_table
 
-# Kind -> its parameters. A later kind of window or second layer is one more line here.
+# Kind -> its parameters. A later kind of window is one more line here.
 WINDOWS: dict[str, tuple[str, ...]] = {"whole": ()}
-LAYERS2: dict[str, tuple[str, ...]] = {"none": ()}
-CELLS = ("whole",)
-
-SIGMA_REACH = 3.0
-"""`sigma` thresholds span this many standard deviations, 1/sqrt(d), on both sides, unless the spec says."""
 
 
 def canonical_json(value: Any) -> str:
@@ -99,67 +98,6 @@ def _check_table(key: str, table: Mapping[str, Any], kinds: Mapping[str, tuple[s
 
 
 @dataclass(frozen=True)
-class TemplateSpec:
-    """Where the m templates come from; ||t||^2 < 1 + epsilon."""
-
-    source: str
-    m: int
-    epsilon: float = 0.5
-
-    def __post_init__(self) -> None:
-        # One number, one text: 25.0 and 25 must not give two hashes.
-        object.__setattr__(self, "m", int(self.m))
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-
-
-@dataclass(frozen=True)
-class PoolingSpec:
-    """What is kept of a template's projections over the group."""
-
-    kind: str
-    thresholds: str | None = None
-    n_bins: int | None = None
-    reach: float | None = None
-    sigma: float | None = None
-    cells: str = "whole"
-
-    def __post_init__(self) -> None:
-        if self.thresholds == "sigma":
-            object.__setattr__(self, "reach", float(self.reach if self.reach is not None else SIGMA_REACH))
-        if self.n_bins is not None:
-            object.__setattr__(self, "n_bins", int(self.n_bins))
-        if self.sigma is not None:
-            object.__setattr__(self, "sigma", float(self.sigma))
-
-    @property
-    def n_thresholds(self) -> int:
-        """CDF: columns a template."""
-        n = self.n_bins or 0
-        return 2 * n + 1 if self.thresholds == "paper" else n
-
-    def check(self, source: str) -> None:
-        """Raise `ConfigError` where the keys do not fit the kind, or the kind does not fit the templates."""
-        needed = {"cdf": ("thresholds", "n_bins"), "fourier": ("sigma",)}[self.kind]
-        allowed = (*needed, "reach") if self.thresholds == "sigma" else needed
-        for key in needed:
-            if getattr(self, key) is None:
-                raise ConfigError(f"bank spec: pooling.kind = {self.kind!r} needs pooling.{key}; add it")
-        for key in ("thresholds", "n_bins", "reach", "sigma"):
-            if key not in allowed and getattr(self, key) is not None:
-                raise ConfigError(
-                    f"bank spec: pooling.{key} = {getattr(self, key)!r} means nothing here; pooling.kind = "
-                    f"{self.kind!r}, thresholds = {self.thresholds!r} takes {', '.join(allowed)}"
-                )
-        sources = {"cdf": ("gaussian", "data", "user"), "fourier": ("fourier", "user")}[self.kind]
-        if source not in sources:
-            raise ConfigError(
-                f"bank spec: templates.source with pooling.kind = {self.kind!r} must be one of "
-                f"{', '.join(map(repr, sources))}, got {source!r}"
-            )
-        _check_known("pooling.cells", self.cells, CELLS)
-
-
-@dataclass(frozen=True)
 class BankSpec:
     """What a bank is built from. Make one with `from_dict`, `from_toml` or `preset`: they check it.
 
@@ -171,21 +109,25 @@ class BankSpec:
 
     name: str
     front_end: tuple[Mapping[str, Any], ...]
-    templates: TemplateSpec
-    pooling: PoolingSpec
+    templates: Source
+    pooling: Pooling
     group: tuple[Mapping[str, Any], ...] = ()
     seed: int = 0
     renormalise: bool = True
     form: str = "operators"
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "whole"})
-    layer2: Mapping[str, Any] = field(default_factory=lambda: {"kind": "none"})
+    layer2: Layer2 | None = None
 
     def __post_init__(self) -> None:
         hold_to_schema("bank-spec", "bank spec", self.as_dict())
         object.__setattr__(self, "seed", int(self.seed))
-        self.pooling.check(self.templates.source)
         _check_table("window", self.window, WINDOWS)
-        _check_table("layer2", self.layer2, LAYERS2)
+        if self.pooling.takes not in self.templates.gives:
+            fitting = (name for name, source in SOURCES.items() if self.pooling.takes in source.gives)
+            raise ConfigError(
+                f"bank spec: templates.source with pooling.kind = {self.pooling.kind!r} must be one of "
+                f"{', '.join(map(repr, fitting))}, got {self.templates.source!r}"
+            )
         if acts_on_waveforms(self.group) and (self.form, self.templates.source) != ("dense", "data"):
             raise ConfigError(
                 "bank spec: waveform factors have no adjoint and move recordings; they need form = 'dense' and "
@@ -194,16 +136,18 @@ class BankSpec:
 
     @property
     def needs_signals(self) -> bool:
-        """Whether building takes signals, for templates or thresholds."""
-        return self.templates.source == "data" or self.pooling.thresholds == "quantile"
+        """Whether building takes signals: for templates, for what is pooled or for the width of layer 2."""
+        layer2 = self.layer2 is not None and self.layer2.needs_signals
+        return self.templates.needs_signals or self.pooling.needs_signals or layer2
 
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> BankSpec:
         """The spec of a nested mapping, as TOML or JSON gives it."""
         value = json.loads(_as_json(spec))
         hold_to_schema("bank-spec", "bank spec", value)
-        value["templates"] = TemplateSpec(**value["templates"])
-        value["pooling"] = PoolingSpec(**value["pooling"])
+        value["templates"] = read_source(_whole_numbers(value["templates"]))
+        value["pooling"] = read_pooling(_whole_numbers(value["pooling"]))
+        value["layer2"] = read_layer2(_whole_numbers(value.get("layer2", {"kind": NONE})))
         for key in ("front_end", "group"):
             value[key] = tuple(value.get(key, ()))
         return cls(**value)
@@ -228,17 +172,16 @@ class BankSpec:
 
     def as_dict(self) -> dict[str, Any]:
         """The nested dict that `from_dict` takes, defaults written out."""
-        pooling = {k: v for k, v in vars(self.pooling).items() if v is not None}
         return {
             "name": self.name,
             "seed": self.seed,
             "front_end": [dict(stage) for stage in self.front_end],
             "window": dict(self.window),
-            "templates": dict(vars(self.templates)),
+            "templates": source_table(self.templates),
             "group": [dict(factor) for factor in self.group],
             "renormalise": self.renormalise,
-            "pooling": pooling,
-            "layer2": dict(self.layer2),
+            "pooling": pooling_table(self.pooling),
+            "layer2": layer2_table(self.layer2),
             "form": self.form,
         }
 
@@ -254,6 +197,11 @@ def presets() -> tuple[str, ...]:
 
 def _preset_folder() -> Any:
     return resources.files("streamfeat").joinpath("presets")
+
+
+def _whole_numbers(table: Mapping[str, Any]) -> dict[str, Any]:
+    """8.0 is 8: a hash must not depend on how a number was typed. Where a float is meant it becomes one again."""
+    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in table.items()}
 
 
 def _as_json(spec: Mapping[str, Any]) -> str:

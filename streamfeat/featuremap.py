@@ -6,25 +6,18 @@ machine it is the same to the bit; between machines a projection may differ in i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfeat.bankspec import BankSpec
 from streamfeat.bankstore import Bank, open_bank
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument
 from streamfeat.frontends import make_front_end
-from streamfeat.kernels import LANES, Floats
-from streamfeat.kernels.cdf import count_below
-from streamfeat.kernels.fourier import mean_cos_sin
-from streamfeat.projections import items_at_once, projections
+from streamfeat.kernels import Floats
+from streamfeat.layers import Features, features_of, phi
 from streamfeat.signals.signal import Signal
-
-Features = NDArray[Any]
 
 
 class FeatureMap:
@@ -79,8 +72,8 @@ class FeatureMap:
         Returns
         -------
         (N, D) uint16 or float32
-            CDF: column t n_thresholds + k counts the g with <x, g t> <= threshold k of template t. Fourier: m means of
-            cos, then m of sin, over sqrt(m) (Raj et al. 2017, eq. 7).
+            Columns are told by the pooling: `streamfeat.pooling`, the method `pool` of each kind; with a second layer
+            m2 cosines, then m2 sines.
 
         Raises
         ------
@@ -102,31 +95,14 @@ class FeatureMap:
 
     def of_vectors(self, vectors: Floats) -> Features:
         """Features of what the front end gave, (N, d) -> (N, D)."""
-        features = np.empty((len(vectors), self.n_features), self.bank.dtype)
-        step = items_at_once(self.bank)
-        for first in range(0, len(vectors), step):
-            self._pool(vectors[first : first + step], features[first : first + step])
-        return features
-
-    def _pool(self, vectors: Floats, out: Features) -> None:
-        m, n = self.bank.m, len(vectors)
-        counts = self.bank.spec.pooling.kind == "cdf"
-        per_template = out.reshape(n, m, -1) if counts else out.reshape(n, 2, m)
-        weight = 1 / math.sqrt(m)
-        for block, P in projections(self.bank, vectors):
-            t = slice(block * LANES, (block + 1) * LANES)
-            for i in range(n):
-                if counts:
-                    count_below(P[i], self.bank.arrays["thresholds"][block], per_template[i, t])
-                else:
-                    mean_cos_sin(P[i], weight, per_template[i, 0, t], per_template[i, 1, t])
+        return features_of(self.bank, vectors)
 
     def dense(self, features: Features) -> Floats:
         """Features scaled so that <Phi(x), Phi(z)> estimates the kernel.
 
-        CDF: Phi = sqrt(w / m) counts / |G|, where w is the width of a bin: s / n for `paper` thresholds, for which
-        E <Phi(x), Phi(z)> -> K_s(x, z) (Mroueh, Voinea, Poggio 2015); the step of `sigma` thresholds; 1 / n_bins for
-        `quantile`, where the integral is over the distribution of projections. Fourier features are that already.
+        Which kernel is told by the pooling: `streamfeat.pooling`, the method `weight` of each kind. Features of a
+        second layer are Phi already: E <Phi(x), Phi(z)> = exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's
+        Phi (Raj et al. 2017, section 4).
 
         Parameters
         ----------
@@ -142,19 +118,7 @@ class FeatureMap:
                 f"bank {self.bank.name} {self.bank_hash[:12]} gives {self.bank.dtype} features of {self.n_features} "
                 f"numbers, got {features.dtype.str} of shape {features.shape}"
             )
-        if self.bank.dtype == "<f4":
-            return features.astype(np.float32)
-        phi = features.astype(np.float32)
-        phi *= np.float32(math.sqrt(self._bin_width() / self.bank.m) / self.bank.n_group)
-        return phi
-
-    def _bin_width(self) -> float:
-        pooling, n = self.bank.spec.pooling, self.bank.spec.pooling.n_bins or 1
-        if pooling.thresholds == "paper":
-            return (1 + self.bank.spec.templates.epsilon) / n
-        if pooling.thresholds == "sigma":
-            return 2 * (pooling.reach or 0.0) / math.sqrt(self.bank.d) / max(1, n - 1)
-        return 1 / n
+        return phi(self.bank, features) if self.bank.spec.layer2 is None else features.astype(np.float32)
 
     def warm(self) -> None:
         """Load every page of the bank and every kernel, so that the first item is as quick as the next."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from streamfeat.errors import ConfigError
 
@@ -26,8 +27,8 @@ def read_table(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     Parameters
     ----------
     cls : type
-        A dataclass whose fields are int, float, bool, str or a Literal of strings. Its `__post_init__` may
-        raise `ConfigError` for values that do not go together.
+        A dataclass whose fields are int, float, bool, str, a Literal of strings or a union of these; None is for
+        what is left out. Its `__post_init__` may raise `ConfigError` for values that do not go together.
     table : mapping
         Field name to value. A field with a default may be left out; an int is welcome where a float is meant.
     where : str
@@ -54,8 +55,8 @@ def read_table(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
 
 def as_table(record: DataclassInstance) -> dict[str, Any]:
-    """The canonical table of a dataclass: every field, plain JSON types, in the order of the fields."""
-    return asdict(record)
+    """The canonical table of a dataclass: every field but None, plain JSON types, in the order of the fields."""
+    return {name: value for name, value in asdict(record).items() if value is not None}
 
 
 def refuse_unknown(table: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -75,20 +76,30 @@ def pick(choices: Mapping[str, V], name: object, what: str) -> V:
 
 def _plain(value: Any, hint: Any, where: str) -> Any:
     """The value as the one Python type that `hint` stands for."""
+    for member in _members(hint):
+        if _fits(value, member):
+            return float(value) if member is float else value
+    raise ConfigError(f"{where} must be {_describe(hint)}, got {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is Literal:
-        fits = value in get_args(hint) if isinstance(value, str) else False
-    elif hint is float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    elif hint is int:
-        fits = isinstance(value, int) and not isinstance(value, bool)
-    else:
-        fits = isinstance(value, hint)
-    if not fits:
-        raise ConfigError(f"{where} must be {_describe(hint)}, got {value!r}")
-    return float(value) if hint is float else value
+        return isinstance(value, str) and value in get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _members(hint: Any) -> list[Any]:
+    """What a union is of; None is the default of what is left out and is never written."""
+    return [h for h in get_args(hint) if h is not NoneType] if get_origin(hint) in (Union, UnionType) else [hint]
 
 
 def _describe(hint: Any) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_describe, _members(hint)))
     if get_origin(hint) is Literal:
         return "one of " + _list(get_args(hint))
     return {int: "an integer", float: "a finite number", bool: "true or false", str: "text"}[hint]

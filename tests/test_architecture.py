@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LADDER: tuple[tuple[str, ...], ...] = (
     ("errors", "kernels", "spec", "directory"),
-    ("config", "signals", "groups", "templates", "learn", "wire", "schemas"),
+    ("config", "signals", "groups", "templates", "pooling", "layer2", "learn", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("bankstore", "model", "connection"),
-    ("projections",),
+    ("projections", "layers"),
     ("bank",),
     ("featuremap",),
     ("client", "presets"),
@@ -24,7 +24,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
-WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors")}
+WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors"), ("layers", "projections")}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 
 

@@ -20,6 +20,7 @@ class Window:
     kind: Literal["hann", "box"] = "hann"
     centred: bool = True
     name: str = ""
+    width: float | Literal["median"] | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -42,11 +43,19 @@ def test_two_ways_of_writing_are_one() -> None:
     assert isinstance(share, float)
 
 
+def test_a_union_takes_what_one_of_its_members_takes() -> None:
+    """A number or a word; what is None was left out, and stays out of the canonical table."""
+    assert "width" not in as_table(read_table(Window, {"n": 3}, "window"))
+    for given, meant in ((2, 2.0), ("median", "median")):
+        width = as_table(read_table(Window, {"n": 3, "width": given}, "window"))["width"]
+        assert (width, type(width)) == (meant, type(meant))
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({}, r"window needs 'n' \(an integer\)"),
-        ({"n": 3, "size": 4}, "window has no parameter 'size'; known: n, share, kind, centred, name"),
+        ({"n": 3, "size": 4}, "window has no parameter 'size'; known: n, share, kind, centred, name, width"),
         ({"n": "3"}, "window: n must be an integer, got '3'"),
         ({"n": 3.0}, "n must be an integer, got 3.0"),
         ({"n": True}, "n must be an integer, got True"),
@@ -57,6 +66,8 @@ def test_two_ways_of_writing_are_one() -> None:
         ({"n": 3, "kind": ["hann"]}, "kind must be one of hann, box"),
         ({"n": 3, "centred": 1}, "centred must be true or false, got 1"),
         ({"n": 3, "name": 1}, "name must be text, got 1"),
+        ({"n": 3, "width": "mean"}, "width must be a finite number or one of median, got 'mean'"),
+        ({"n": 3, "width": None}, "width must be a finite number or one of median, got None"),
         ({"n": 0}, "window: n must be at least 1, got 0"),
     ],
 )

@@ -46,6 +46,16 @@ def padded(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
+def blocks_of(values: NDArray[Any], rows: int | None = None) -> Floats:
+    """(m, n) values, one row a template, in blocks (n_blocks, rows, LANES); lanes and rows are filled up with zeros."""
+    m, n = values.shape
+    blocks = np.zeros((padded(m, LANES) // LANES, n if rows is None else rows, LANES), np.float32)
+    for block in range(len(blocks)):
+        some = values[block * LANES : (block + 1) * LANES]
+        blocks[block, :n, : len(some)] = some.T
+    return blocks
+
+
 def part(function: Function) -> Function:
     """A piece of kernels of the same file, compiled into each of them."""
     compiled: Function = numba.njit(**OPTIONS)(function)

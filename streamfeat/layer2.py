@@ -1,0 +1,132 @@
+"""Layer 2: plain random Fourier features of the feature, for a Gaussian kernel on top of the first kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import ConfigError
+from streamfeat.kernels import LANES, ROWS, Floats, blocks_of, padded
+from streamfeat.kernels.fourier import MAX_PROJECTION, mean_cos_sin
+from streamfeat.kernels.project import project
+from streamfeat.spec import as_table, read_table
+
+NONE = "none"
+
+ROWS_AT_ONCE = 8 * ROWS
+"""Features that share a pass over the frequencies."""
+
+MEDIAN_ROWS = 1000
+"""Signals whose distances the median is taken of; more are drawn at random."""
+
+
+@dataclass(frozen=True)
+class Layer2:
+    """Features of h(mu, mu') = exp(-||mu - mu'||^2 / (2 sigma^2)), the Gaussian hyperkernel (Raj et al. 2017, sec. 4).
+
+    mu is the first layer's Phi. sigma = "median" takes the median distance between the Phi of the bank's signals.
+    """
+
+    kind: ClassVar[str] = "fourier"
+
+    m: int
+    sigma: float | Literal["median"]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.m <= 1_000_000:
+            raise ConfigError(f"m must be from 1 to 1000000, got {self.m!r}")
+        if self.sigma != "median" and self.sigma <= 0:
+            raise ConfigError(f"sigma must be above 0 or 'median', got {self.sigma!r}")
+
+    @property
+    def needs_signals(self) -> bool:
+        """A median is of signals."""
+        return self.sigma == "median"
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a feature."""
+        return 2 * self.m
+
+    def build(self, n_first: int, phi: Floats, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """`layer2_frequencies` (n_blocks, >= n_first, LANES) ~ N(0, sigma^-2 I), and `layer2_sigma` (1,).
+
+        Parameters
+        ----------
+        n_first : int
+            Numbers of a Phi.
+        phi : (N, n_first) float32
+            Of the bank's signals; none, if sigma is a number.
+        """
+        sigma = median_distance(phi, rng) if self.sigma == "median" else self.sigma
+        W = rng.standard_normal((self.m, n_first)) / sigma
+        longest = float(np.linalg.norm(W, axis=1).max())
+        if longest > MAX_PROJECTION / 2:
+            raise ConfigError(
+                f"layer 2 has frequencies of norm {longest:.3g}, beyond what cos and sin are computed to "
+                f"({MAX_PROJECTION / 2:g}); use a larger layer2.sigma, got {self.sigma!r}"
+            )
+        return {"layer2_frequencies": blocks_of(W, padded(n_first, 4)), "layer2_sigma": np.array([sigma])}
+
+    def apply(self, frequencies: Floats, phi: Floats, out: Floats) -> None:
+        """cos, then sin, of <w, phi> over sqrt(m), (n, n_first) -> (n, 2 m); a row depends on itself alone."""
+        pairs, weight = out.reshape(len(phi), 2, self.m), 1 / math.sqrt(self.m)
+        for first in range(0, len(phi), ROWS_AT_ONCE):
+            some = phi[first : first + ROWS_AT_ONCE]
+            X = np.zeros((padded(len(some), ROWS), frequencies.shape[1]), np.float32)
+            X[: len(some), : phi.shape[1]] = some
+            P = np.empty((len(X), LANES), np.float32)
+            for block, W in enumerate(frequencies):
+                project(X, W, P)
+                t = slice(block * LANES, (block + 1) * LANES)
+                for i in range(len(some)):
+                    mean_cos_sin(P[i : i + 1], weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
+
+
+def median_distance(phi: Floats, rng: np.random.Generator) -> float:
+    """The median Euclidean distance of two different rows; of `MEDIAN_ROWS` at random, if there are more.
+
+    Raises
+    ------
+    ConfigError
+        Fewer than two rows, or most of them equal.
+    """
+    some = phi if len(phi) <= MEDIAN_ROWS else phi[rng.choice(len(phi), MEDIAN_ROWS, replace=False)]
+    X = some.astype(np.float64)
+    squares = np.square(X).sum(axis=1)
+    above = np.triu_indices(len(X), 1)
+    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0)[above])
+    median = float(np.median(distances)) if len(distances) else 0.0
+    if median == 0:
+        raise ConfigError(
+            f"layer2.sigma = 'median' needs at least two signals that differ, got {len(phi)}; give more, or a number"
+        )
+    return median
+
+
+def read_layer2(table: Mapping[str, Any]) -> Layer2 | None:
+    """The second layer that a spec's table describes; None for kind = "none".
+
+    Raises
+    ------
+    ConfigError
+        An unknown kind or parameter, or a value out of range.
+    """
+    kind, parameters = table["kind"], {name: value for name, value in table.items() if name != "kind"}
+    if kind == Layer2.kind:
+        return read_table(Layer2, parameters, "bank spec: layer2")
+    if kind != NONE:
+        raise ConfigError(f"bank spec: layer2.kind must be one of {NONE!r}, {Layer2.kind!r}, got {kind!r}")
+    if parameters:
+        raise ConfigError(f"bank spec: layer2.kind = {NONE!r} has no parameter {next(iter(parameters))!r}")
+    return None
+
+
+def layer2_table(layer2: Layer2 | None) -> dict[str, Any]:
+    """The canonical table, which `read_layer2` takes."""
+    return {"kind": NONE} if layer2 is None else {"kind": Layer2.kind, **as_table(layer2)}

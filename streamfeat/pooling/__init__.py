@@ -1,0 +1,77 @@
+"""What is kept of the projections of one template over the group: one file a kind.
+
+A kind is a frozen dataclass whose fields are its parameters in a spec, with the methods of `Pooling`; one line in
+`POOLINGS` makes it known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from streamfeat.errors import ConfigError
+from streamfeat.pooling.cdf import Cdf
+from streamfeat.pooling.fourier import Fourier
+from streamfeat.pooling.material import Array, Material, Pass, Size
+from streamfeat.spec import as_table, read_table
+
+__all__ = ["POOLINGS", "Cdf", "Fourier", "Material", "Pass", "Pooling", "Size", "pooling_table", "read_pooling"]
+
+
+class Pooling(Protocol):
+    """Arrays at build, features at serving, and what their inner products estimate."""
+
+    kind: ClassVar[str]
+    """Its name in a spec."""
+    dtype: ClassVar[str]
+    """Of features: "<u2" counts or "<f4"."""
+    takes: ClassVar[str]
+    """What its templates are: "vectors" of the size of inputs, or "frequencies"."""
+
+    @property
+    def needs_signals(self) -> bool:
+        """Whether `build` looks at signals."""
+        ...
+
+    def n_features(self, m: int) -> int:
+        """Columns of a feature."""
+        ...
+
+    def build(self, material: Material, /) -> dict[str, Array]:
+        """The arrays that a bank keeps beside its templates."""
+        ...
+
+    def pool(self, some: Pass, out: Array) -> None:
+        """Features of a few items into `out` (n, D); each depends on its item and the bank alone."""
+        ...
+
+    def weight(self, size: Size, /) -> float:
+        """Phi = weight * feature, so that <Phi(x), Phi(z)> estimates the kernel told here."""
+        ...
+
+
+POOLINGS: dict[str, type[Pooling]] = {kind.kind: kind for kind in (Cdf, Fourier)}
+"""Name in a spec -> kind of pooling."""
+
+
+def read_pooling(table: Mapping[str, Any]) -> Pooling:
+    """The pooling that a spec's table describes.
+
+    Raises
+    ------
+    ConfigError
+        An unknown kind or parameter, or a value out of range.
+    """
+    kind = table["kind"]
+    if kind not in POOLINGS:
+        raise ConfigError(f"bank spec: pooling.kind must be one of {', '.join(map(repr, POOLINGS))}, got {kind!r}")
+    parameters = {name: value for name, value in table.items() if name != "kind"}
+    cls: Any = POOLINGS[kind]
+    pooling: Pooling = read_table(cls, parameters, f"bank spec: pooling of kind {kind!r}")
+    return pooling
+
+
+def pooling_table(pooling: Pooling) -> dict[str, Any]:
+    """The canonical table, which `read_pooling` takes."""
+    record: Any = pooling
+    return {"kind": pooling.kind, **as_table(record)}

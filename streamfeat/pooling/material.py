@@ -1,0 +1,70 @@
+"""What a pooling is told of a bank, what it may use while one is built, and what it pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.kernels import LANES, Floats
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """m templates of d numbers, |G| = n_group, squared norms below 1 + epsilon."""
+
+    m: int
+    d: int
+    n_group: int
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What arrays of a pooling are made from.
+
+    Attributes
+    ----------
+    size : Size
+    vectors : (N, d) float32
+        Of the signals the bank is built from; none, if it takes none.
+    orbits : callable
+        Numbers of templates -> every gt, (n, G, d).
+    project : callable
+        Vectors (N, d) -> (slice of items, block, P), a few items at a time.
+    rng : Generator
+    """
+
+    size: Size
+    vectors: Floats
+    orbits: Callable[[Sequence[int]], Floats]
+    project: Callable[[Floats], Iterator[tuple[slice, int, Floats]]]
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A few items on their way past every block of templates.
+
+    Attributes
+    ----------
+    arrays : mapping
+        The bank's.
+    vectors : (n, d) float32
+    projected : iterable of (block, P)
+        P (n, G, LANES), the projections on one block of templates; the next overwrites it, and so may who reads it.
+    """
+
+    arrays: Mapping[str, Array]
+    vectors: Floats
+    projected: Iterable[tuple[int, Floats]]
+
+
+def lanes_of(block: int) -> slice:
+    """The numbers of a block's templates; a last block that is not full is cut off by the array it indexes."""
+    return slice(block * LANES, (block + 1) * LANES)

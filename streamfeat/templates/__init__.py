@@ -1,0 +1,88 @@
+"""What moves: m vectors of d numbers, drawn at random, taken from data, or the user's own. One file a source.
+
+A source is a frozen dataclass whose fields are its parameters in a spec, with the methods of `Source`; one line in
+`SOURCES` makes it known. Vectors are bounded: ||t||^2 < 1 + epsilon, so that |<x, gt>| stays below s = 1 + epsilon for
+a unit x and a g that keeps norms (Mroueh, Voinea, Poggio 2015, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from streamfeat.errors import ConfigError
+from streamfeat.spec import as_table, read_table
+from streamfeat.templates.data import Data, Landmarks, choose_rows, choose_spread_rows, data_templates
+from streamfeat.templates.fourier import Frequencies, cauchy_templates, fourier_templates
+from streamfeat.templates.gaussian import Gaussian, gaussian_templates
+from streamfeat.templates.hadamard import Hadamard, hadamard_rows
+from streamfeat.templates.request import Drawn, Request
+from streamfeat.templates.user import User, user_templates
+
+__all__ = [
+    "SOURCES",
+    "Drawn",
+    "Request",
+    "Source",
+    "cauchy_templates",
+    "choose_rows",
+    "choose_spread_rows",
+    "data_templates",
+    "fourier_templates",
+    "gaussian_templates",
+    "hadamard_rows",
+    "read_source",
+    "source_table",
+    "user_templates",
+]
+
+
+class Source(Protocol):
+    """Where templates come from."""
+
+    source: ClassVar[str]
+    """Its name in a spec."""
+    gives: ClassVar[frozenset[str]]
+    """What its templates can be: "vectors" of the size of inputs, "frequencies"."""
+    needs_signals: ClassVar[bool]
+
+    @property
+    def m(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Squared norms of vectors are below 1 + epsilon; `paper` thresholds reach to it."""
+        ...
+
+    def draw(self, request: Request) -> Drawn:
+        """m templates."""
+        ...
+
+
+SOURCES: dict[str, type[Source]] = {s.source: s for s in (Gaussian, Data, User, Frequencies, Hadamard, Landmarks)}
+"""Name in a spec -> source."""
+
+
+def read_source(table: Mapping[str, Any]) -> Source:
+    """The source that a spec's table describes.
+
+    Raises
+    ------
+    ConfigError
+        An unknown source or parameter, or a value out of range.
+    """
+    name = table["source"]
+    if name not in SOURCES:
+        raise ConfigError(f"bank spec: templates.source must be one of {', '.join(map(repr, SOURCES))}, got {name!r}")
+    parameters = {key: value for key, value in table.items() if key != "source"}
+    cls: Any = SOURCES[name]
+    source: Source = read_table(cls, parameters, f"bank spec: templates of source {name!r}")
+    return source
+
+
+def source_table(source: Source) -> dict[str, Any]:
+    """The canonical table, which `read_source` takes."""
+    record: Any = source
+    return {"source": source.source, **as_table(record)}

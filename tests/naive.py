@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -215,3 +216,33 @@ class NeighbourList:
             return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
         lengths = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(y * y for y in b))
         return 1.0 - sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else 1.0
+
+
+# exact: kernels as their sums read, one pair of group elements at a time
+
+
+def orbit_sum(
+    orbit_x: NDArray[Any], orbit_z: NDArray[Any], of: Callable[[float], float], q: Sequence[float], q_z: Sequence[float]
+) -> float:
+    """Sum of q_i q_j f(||x_i - z_j||^2) over two orbits (r, d) and (s, d)."""
+    return sum(
+        a * b * of(sum((float(u) - float(v)) ** 2 for u, v in zip(x, z, strict=True)))
+        for a, x in zip(q, orbit_x, strict=True)
+        for b, z in zip(q_z, orbit_z, strict=True)
+    )
+
+
+def permanent(E: NDArray[Any]) -> float:
+    """Sum over all permutations of the products of a matrix' entries."""
+    n = len(E)
+    return sum(math.prod(float(E[i, p[i]]) for i in range(n)) for p in itertools.permutations(range(n)))
+
+
+def integral_of_products(a: Sequence[float], b: Sequence[float], s: float) -> float:
+    """The integral over -s..s of F_a F_b: the steps between all places where one of the two rises."""
+    places = sorted({-s, s, *(min(max(v, -s), s) for v in (*a, *b))})
+    total = 0.0
+    for low, high in itertools.pairwise(places):
+        middle = (low + high) / 2
+        total += (high - low) * sum(v <= middle for v in a) / len(a) * sum(v <= middle for v in b) / len(b)
+    return total

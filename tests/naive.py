@@ -139,27 +139,41 @@ def cdf_feature(orbits: NDArray[Any], thresholds: NDArray[np.float32], x: NDArra
 
 
 def ridge(
-    X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool
+    X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool, weights: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """W (D, C) and b (C,) that minimise |Y - XW - b|^2 + penalty |W|^2: an SVD of the rows over sqrt(penalty) I."""
+    """W (D, C), b (C,) that minimise sum w |y - xW - b|^2 + penalty |W|^2: an SVD of the rows over sqrt(penalty) I."""
     n, d = X.shape
+    root = np.sqrt(np.ones(n) if weights is None else weights)[:, None]
     ones = np.ones((n, 1)) if intercept else np.zeros((n, 1))
-    rows = np.vstack([np.hstack([X, ones]), np.sqrt(penalty) * np.eye(d, d + 1)])
-    targets = np.vstack([Y, np.zeros((d, Y.shape[1]))])
+    rows = np.vstack([root * np.hstack([X, ones]), np.sqrt(penalty) * np.eye(d, d + 1)])
+    targets = np.vstack([root * Y, np.zeros((d, Y.shape[1]))])
     solution = np.linalg.lstsq(rows, targets, rcond=None)[0]
     return solution[:d], solution[d]
 
 
 def held_out_scores(
-    X: NDArray[Any], Y: NDArray[Any], penalty: float, intercept: bool, groups: Sequence[int]
+    X: NDArray[Any],
+    Y: NDArray[Any],
+    penalty: float,
+    intercept: bool,
+    groups: Sequence[int],
+    *,
+    weights: NDArray[Any] | None = None,
 ) -> NDArray[np.float64]:
     """Each row answered by a fit on the other groups' rows, penalty held fixed."""
     scores = np.zeros(Y.shape)
     for group in sorted(set(groups)):
         out = np.array([g == group for g in groups])
-        W, b = ridge(X[~out], Y[~out], penalty, intercept)
+        W, b = ridge(X[~out], Y[~out], penalty, intercept, None if weights is None else weights[~out])
         scores[out] = X[out] @ W + b
     return scores
+
+
+def gurls_guesses(falling: Sequence[float], r: int, n: int, n_lambda: int = 20, small: float = 1e-8) -> list[float]:
+    """GURLS' paramsel_lambdaguesses from the eigenvalues, largest first."""
+    largest = falling[0]
+    smallest = max(min(largest * small, falling[r - 1]), 200 * math.sqrt(2.0**-52))
+    return [smallest * math.exp(i / (n_lambda - 1) * math.log(largest / smallest)) / n for i in range(n_lambda)]
 
 
 def nested_leave_one_group_out(

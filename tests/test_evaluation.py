@@ -20,7 +20,7 @@ def test_nested_leave_one_group_out_is_refitting(standardise: str, d: int) -> No
     X, codes = problem(36, d, seed=2)
     groups = np.arange(36) // 9
     relative = np.logspace(-4, 0, 5)
-    scores = leave_one_group_out(X, codes, groups, standardise=standardise, relative_lams=relative)
+    scores = leave_one_group_out(X, codes, groups, standardise=standardise, grid=relative)
     Z = X - X.mean(axis=0) if standardise == "centre" else X
     scale = 36 * np.mean(np.sum(Z**2, axis=1))
     chosen, answers = naive.nested_leave_one_group_out(
@@ -38,9 +38,9 @@ def test_held_out_rows_have_no_say() -> None:
     spoiled = X.copy()
     spoiled[(groups == 0) & ~test] = 1e3 * np.random.default_rng(0).standard_normal((5, 12))
     for settings_ in ({"standardise": "centre"}, {"standardise": "z-score", "unit_norm": True}):
-        fixed: dict[str, Any] = {**settings_, "train_mask": ~test, "test_mask": test, "relative_lams": [1e-2]}
+        fixed: dict[str, Any] = {**settings_, "train_mask": ~test, "test_mask": test, "grid": [1e-2]}
         if settings_["standardise"] == "centre":
-            fixed["relative_lams"] = [1e-9]  # relative to all rows' norm, which the spoiled ones raise
+            fixed["grid"] = [1e-9]  # relative to all rows' norm, which the spoiled ones raise
         clean, dirty = (leave_one_group_out(rows, codes, groups, **fixed) for rows in (X, spoiled))
         assert [clean.predicted[i] for i in range(10)] == [dirty.predicted[i] for i in range(10)]
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.lambdas import Spectrum
 from streamfeat.learn.rls import RLS, IllConditioned
+from streamfeat.learn.spectrum import Spectrum
 from tests import naive
 
 SHAPES = [(12, 5), (5, 12), (8, 8)]  # primal, dual, the border (dual)

@@ -22,7 +22,7 @@ from .logs import Logs, committed, feature_of, known_options
 
 log = logging.getLogger("streamfeat.worker")
 
-FIT_OPTIONS = ("lam", "standardise", "unit_norm", "per_class")
+FIT_OPTIONS = ("lam", "standardise", "unit_norm", "per_class", "balance", "grid", "measure", "rank", "seed")
 FLOPS_A_SECOND = 5e9
 """What one slow core does of an eigen-decomposition; a fit is announced by it, and must not take longer."""
 

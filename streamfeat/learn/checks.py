@@ -98,3 +98,51 @@ def group_numbers(groups: Sequence[object] | NDArray[Any], n: int) -> tuple[NDAr
     index: dict[Label, int] = {}
     numbers = [index.setdefault(check_label(group, "group"), len(index)) for group in groups]
     return np.asarray(numbers, dtype=np.intp), list(index)
+
+
+def row_mask(mask: ArrayLike | None, n: int, name: str) -> NDArray[np.bool_]:
+    """A mask of n booleans; all rows where none is given."""
+    if mask is None:
+        return np.ones(n, dtype=np.bool_)
+    checked = np.asarray(mask)
+    if checked.dtype != np.bool_ or checked.shape != (n,):
+        raise InvalidArgument(f"{name} must be {n} booleans, got {checked.dtype} of shape {checked.shape}")
+    return checked
+
+
+def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
+    """n finite numbers over 0, as float64.
+
+    Raises
+    ------
+    InvalidArgument
+        Another count, or a weight that is not over 0: leave that row out instead.
+    """
+    checked = np.asarray(weights)
+    if checked.shape != (n,) or checked.dtype.kind not in "uif":
+        raise InvalidArgument(f"{n} features need {n} weights, got {checked.dtype} of shape {checked.shape}")
+    wrong = np.flatnonzero(~((checked > 0) & (checked <= LARGEST)))
+    if len(wrong):
+        raise InvalidArgument(f"weights must be over 0, got {checked[wrong[0]]} at row {wrong[0]}; leave that row out")
+    return checked.astype(np.float64)
+
+
+def check_targets(targets: ArrayLike, n: int, width: int | None = None) -> NDArray[np.float64]:
+    """Targets (n,) or (n, t) as float64 (n, t).
+
+    Raises
+    ------
+    InvalidArgument
+        Another count, not numbers, NaN, or another t than `width`.
+    """
+    given = np.asarray(targets)
+    if given.ndim not in (1, 2) or len(given) != n or given.dtype.kind not in "uif" or 0 in given.shape[1:]:
+        raise InvalidArgument(f"{n} features need targets (n,) or (n, t), got {given.dtype} of shape {given.shape}")
+    columns = given.reshape(n, -1) if n else given.reshape(0, width or 1)
+    if width is not None and columns.shape[1] != width:
+        raise InvalidArgument(f"targets must have {width} columns, as those before, got {columns.shape[1]}")
+    wrong = np.argwhere(~(np.abs(columns.astype(np.float64)) <= LARGEST))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InvalidArgument(f"target {columns[row, column]} at row {row}, column {column}; leave that row out")
+    return columns.astype(np.float64)

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import Label, check_features, check_labels, group_numbers
-from streamfeat.learn.lambdas import RELATIVE_DEFAULT, RELATIVE_GRID, Spectrum, has_example_elsewhere, need_groups
-from streamfeat.learn.rls import RLS, check_grid, need_classes
+from streamfeat.learn.checks import Label, check_features, check_labels, group_numbers, row_mask
+from streamfeat.learn.classes import code, decode, need_classes, one_against_all
+from streamfeat.learn.folds import has_example_elsewhere, need_groups
+from streamfeat.learn.lambdas import RELATIVE_DEFAULT, LambdaChoice
+from streamfeat.learn.rls import RLS
 from streamfeat.learn.scaling import Scaling, check_standardise
+from streamfeat.learn.spectrum import Spectrum
 
 Floats = NDArray[np.float64]
 
@@ -50,12 +53,12 @@ def leave_one_group_out(
     unit_norm: bool = False,
     train_mask: ArrayLike | None = None,
     test_mask: ArrayLike | None = None,
-    relative_lams: ArrayLike = RELATIVE_GRID,
+    grid: str | ArrayLike = "relative",
 ) -> GroupScores:
     """Refit RLS without each group in turn and test on that group; lambda by leave-one-group-out among the others.
 
     Nested and honest: nothing of the held-out group reaches its model. The training rows are decomposed once; for every
-    candidate penalty p = n lam (n: all training rows) there is one residual matrix R (`lambdas`), and rows leave it by
+    candidate penalty p = n lam (n: all training rows) there is one residual matrix R (`spectrum`), and rows leave it by
     blocks:
 
         without group o:            r = R Y - R_:o R_oo^-1 (R Y)_o,        alpha = r / p
@@ -71,19 +74,19 @@ def leave_one_group_out(
         As for `RLS`.
     train_mask, test_mask : array_like of bool (n,), optional
         Rows that may be trained on or tested (few takes a speaker); default all.
-    relative_lams : array_like (L,)
-        Candidates for lam / mean squared row norm.
+    grid : "relative", "gurls" or array_like (L,)
+        Candidates for lambda, as for `RLS`.
 
     Returns
     -------
     GroupScores
     """
     trial = _Trial.of(check_features(X), y, groups, train_mask, test_mask)
-    grid = check_grid(relative_lams)
+    choice = LambdaChoice.of("logo", grid, "accuracy", False)
     if check_standardise(standardise) == "z-score" or unit_norm:
-        chosen = trial.refit_each(RLS("logo", standardise=standardise, unit_norm=unit_norm, relative_lams=grid))
+        chosen = trial.refit_each(RLS("logo", standardise=standardise, unit_norm=unit_norm, grid=grid))
     else:
-        chosen = trial.downdate_each(grid, intercept=standardise != "none")
+        chosen = trial.downdate_each(choice, intercept=standardise != "none")
     return trial.scores(chosen)
 
 
@@ -131,22 +134,22 @@ class _Trial:
             chosen[group] = float(rls.lam_)
         return chosen
 
-    def downdate_each(self, grid: Floats, intercept: bool) -> dict[int, float]:
+    def downdate_each(self, choice: LambdaChoice, intercept: bool) -> dict[int, float]:
         """Predict each group from one inverse a penalty; the lambda of each group."""
         trained = [self.labels[i] for i in np.flatnonzero(self.train)]
         classes = need_classes(trained)
-        codes = np.array([classes.index(label) for label in trained], dtype=np.intp)
+        codes = code(trained, classes)
         Z = Scaling.of_rows(self.rows[self.train], "centre" if intercept else "none").apply(self.rows)
         downdates = _Downdates(Z[self.train], codes, self.groups[self.train], intercept)
         cross = Z[self.test] @ Z[self.train].T
         best: dict[int, tuple[tuple[float, float], float, list[Label]]] = {}
-        for lam in np.sort(grid)[::-1] * downdates.spectrum.mean_square:
+        for lam in choice.candidates(downdates.spectrum)[::-1]:
             downdates.solve(len(trained) * lam)
             for group in self.tested():
                 worth, alpha, shift = downdates.without(group)
                 if group not in best or worth > best[group][0]:
                     scores = cross[self.groups[self.test] == group] @ alpha + shift
-                    best[group] = worth, float(lam), [classes[column] for column in scores.argmax(axis=1)]
+                    best[group] = worth, float(lam), decode(scores, classes)
         for group, (_, _, answers) in best.items():
             self.answer(np.flatnonzero(self.test & (self.groups == group)), answers)
         return {group: lam for group, (_, lam, _) in best.items()}
@@ -171,8 +174,7 @@ class _Downdates:
 
     def __init__(self, Z: Floats, codes: NDArray[np.intp], groups: NDArray[np.intp], intercept: bool) -> None:
         self.codes, self.groups = codes, groups
-        self.Y = np.full((len(Z), int(codes.max()) + 1), -1.0)
-        self.Y[np.arange(len(Z)), codes] = 1.0
+        self.Y = one_against_all(codes, int(codes.max()) + 1)
         self.target_mean = self.Y.mean(axis=0) if intercept else np.zeros(self.Y.shape[1])
         self.spectrum = Spectrum.of(Z, self.Y - self.target_mean, intercept)
 
@@ -207,13 +209,3 @@ class _Downdates:
             return 0.0, -abs(float(np.log(relative / RELATIVE_DEFAULT)))
         hits = (self.Y - errors)[judged].argmax(axis=1) == self.codes[judged]
         return float(hits.mean()), -float(np.square(errors[judged]).mean())
-
-
-def row_mask(mask: ArrayLike | None, n: int, name: str) -> NDArray[np.bool_]:
-    """A mask of n booleans; all rows where none is given."""
-    if mask is None:
-        return np.ones(n, dtype=np.bool_)
-    checked = np.asarray(mask)
-    if checked.dtype != np.bool_ or checked.shape != (n,):
-        raise InvalidArgument(f"{name} must be {n} booleans, got {checked.dtype} of shape {checked.shape}")
-    return checked

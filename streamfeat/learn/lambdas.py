@@ -1,37 +1,21 @@
-"""Every lambda from one eigen-decomposition, and the choice among them by who is held out.
-
-RLS minimises (1/n) |Y - Z W|^2 + lam |W|^2, so the Gram matrix is penalised by p = n lam. With an intercept the rows of
-Z and the targets are centred and the intercept goes unpenalised. All residuals of all lambdas have one form,
-
-    Y - Yhat = R Y,    R = I - H = N + A diag(f) A' - [intercept] 11'/n,
-
-    primal (D < n):  Z'Z = V diag(l) V',  A = Z V,  N = I,  f = -1 / (l + p)
-    dual:            ZZ' = A diag(l) A',            N = 0,  f =  p / (l + p)
-
-and what the model would have answered without the rows of B, penalty p held fixed, needs no second fit:
-
-    e_B = y_B - yhat_B(without B) = R_BB^-1 (R Y)_B.
-
-For B = one row this is e = (y - yhat) / (1 - h) (primal) and c / diag(G^-1) (dual); for B = one speaker it is
-(G^-1_BB)^-1 c_B. The dual form has no 1 - h that could cancel. Rows of one speaker resemble each other, so on speech
-the one-row form chooses lambda too small.
-
-Cost: n D min(n, D) for the Gram matrix, about 9 min(n, D)^3 for the decomposition, then n min(n, D) a lambda
-(one row out) or |B|^2 min(n, D) a group and lambda. Memory beside Z: 8 bytes x (2 min(n, D)^2 + n min(n, D)),
-and 8 n C for each lambda that is tried.
-"""
+"""The choice of lambda: which values are tried, and which of them answers the held-out rows best."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.folds import Folds
+from streamfeat.learn.spectrum import Spectrum
 
 Floats = NDArray[np.float64]
+Lambda = float | Literal["loo", "logo", "holdout", "default"]
+Measure = Literal["accuracy", "squared-error"]
+HELD_OUT_NAMES = ("loo", "logo", "holdout")
 
 RELATIVE_GRID: Floats = np.logspace(-10, 0, 11)
 """lam / mean squared row norm. GURLS guesses 20 values between the extreme eigenvalues of the Gram matrix over n; that
@@ -41,166 +25,168 @@ moves by less than its own noise, and each candidate costs a leave-one-group-out
 RELATIVE_DEFAULT = 0.1
 """lam / mean squared row norm where nothing can be held out: one example a class."""
 
-
-@dataclass(frozen=True)
-class Spectrum:
-    """The decomposition of one training set: `weights` and `held_out_errors` for any penalty.
-
-    Attributes
-    ----------
-    Z : ndarray of float64 (n, D)
-        Training rows; centred if there is an intercept.
-    Y : ndarray of float64 (n, C)
-        Targets; centred if there is an intercept.
-    intercept, dual : bool
-    eigenvalues : ndarray of float64 (r,)
-        l, r = min(n, D), not negative.
-    A : ndarray of float64 (n, r)
-        Z V (primal) or the eigenvectors of ZZ' (dual).
-    V : ndarray of float64 (D, r)
-        Eigenvectors of Z'Z; empty in the dual.
-    """
-
-    Z: Floats
-    Y: Floats
-    intercept: bool
-    dual: bool
-    eigenvalues: Floats
-    A: Floats
-    V: Floats
-
-    @classmethod
-    def of(cls, Z: Floats, Y: Floats, intercept: bool) -> Spectrum:
-        """Decompose Z'Z or ZZ', whichever is smaller. Z and Y come centred if `intercept`."""
-        dual = Z.shape[1] >= Z.shape[0]
-        eigenvalues, vectors = np.linalg.eigh(Z @ Z.T if dual else Z.T @ Z)
-        A = vectors if dual else Z @ vectors
-        return cls(Z, Y, intercept, dual, eigenvalues.clip(min=0.0), A, np.empty((0, 0)) if dual else vectors)
-
-    @property
-    def mean_square(self) -> float:
-        """Mean squared row norm, which lambdas are relative to; 1 where all rows are zero."""
-        return float(self.eigenvalues.sum()) / len(self.Z) or 1.0
-
-    def weights(self, penalty: float | Floats) -> Floats:
-        """W (D, C) for p = n lam: one number, or one for each column of Y (C,)."""
-        coordinates = (self.A.T @ self.Y) / (self.eigenvalues[:, None] + penalty)
-        return self.Z.T @ (self.A @ coordinates) if self.dual else self.V @ coordinates
-
-    def held_out_errors(self, penalty: float, groups: NDArray[np.intp] | None = None) -> Floats:
-        """e (n, C): target minus the prediction of the model that was fitted without that row, or that row's group."""
-        identity, f, shift = self._factors(penalty)
-        A = self.A
-        errors = identity * self.Y + A @ (f[:, None] * (A.T @ self.Y))
-        if groups is None:
-            kept = identity + np.einsum("ik,k,ik->i", A, f, A) - shift
-            return np.asarray(errors / kept[:, None])
-        for rows in members(groups):
-            block = (A[rows] * f) @ A[rows].T - shift
-            block[np.diag_indices_from(block)] += identity
-            errors[rows] = np.linalg.solve(block, errors[rows])
-        return errors
-
-    def residual_matrix(self, penalty: float) -> Floats:
-        """R (n, n), for what leaves in more than one step."""
-        identity, f, shift = self._factors(penalty)
-        half = self.A * np.sqrt(np.abs(f))
-        R: Floats = half @ half.T  # one matrix with itself: half the work
-        if not self.dual:
-            np.negative(R, out=R)
-        R -= shift
-        R[np.diag_indices_from(R)] += identity
-        return R
-
-    def _factors(self, penalty: float) -> tuple[float, Floats, float]:
-        """The diagonal of N, f, and what the intercept takes off each element of R."""
-        shift = 1.0 / len(self.A) if self.intercept else 0.0
-        if self.dual:
-            return 0.0, penalty / (self.eigenvalues + penalty), shift
-        return 1.0, -1.0 / (self.eigenvalues + penalty), shift
-
-    def condition(self, penalty: float | Floats) -> float:
-        """Condition number of the penalised Gram matrix."""
-        smallest = float(np.min(penalty))
-        return (float(self.eigenvalues[-1]) + smallest) / (float(self.eigenvalues[0]) + smallest)
+GURLS_N_LAMBDA = 20
+GURLS_SMALL_NUMBER = 1e-8
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """What was tried and what each lambda was worth on the rows held out.
 
-    `criterion` is "loo", "logo" or "default" (nothing could be held out: `accuracy` is NaN and the table is empty).
+    Attributes
+    ----------
+    criterion : str
+        "loo", "logo", "holdout"; "default" (nothing could be held out: the numbers are NaN and the table is empty) or
+        "none" (a stream keeps no rows).
+    accuracy, squared_error : float
+        Of the chosen lambda, by the rows' weights; accuracy is NaN in regression.
+    lams, accuracies : ndarray of float64 (L,)
+    mse : ndarray of float64 (L, C)
+    recall : ndarray of float64 (C,)
+        Of each class, NaN where none of its rows could be held out.
     """
 
     criterion: str
     accuracy: float
+    squared_error: float
     lams: Floats
     accuracies: Floats
     mse: Floats
+    recall: Floats
+
+    @classmethod
+    def nothing(cls, criterion: str, n_columns: int) -> HeldOut:
+        """No row was held out."""
+        none, unknown = np.empty(0), np.full(n_columns, np.nan)
+        return cls(criterion, np.nan, np.nan, none, none, np.empty((0, n_columns)), unknown)
 
 
-def choose(
-    spectrum: Spectrum, codes: NDArray[np.intp], groups: NDArray[np.intp] | None, candidates: Floats, per_class: bool
-) -> tuple[Floats, HeldOut]:
-    """One lambda for each class, and the table it was chosen from.
+@dataclass(frozen=True)
+class LambdaChoice:
+    """How lambda is found: `lam` a number or who is held out, `grid` what is tried, `measure` what is compared."""
 
-    The best held-out accuracy wins, ties by the smaller squared error, then by the larger lambda. `per_class` takes for
-    each class the lambda of its own least squared error: one-against-all accuracy is blind where one row in ten counts.
+    lam: Lambda
+    grid: str | Floats
+    measure: str
+    per_column: bool
 
-    Parameters
-    ----------
-    codes : ndarray of intp (n,)
-        Column of Y that is the row's class.
-    groups : ndarray of intp (n,), optional
-        Who is held out together; without it, each row alone.
-    candidates : ndarray of float64 (L,)
-        A single one is taken, and only its worth is told.
+    @classmethod
+    def of(cls, lam: Any, grid: Any, measure: Any, per_column: Any) -> LambdaChoice:
+        """The same, checked.
 
-    Returns
-    -------
-    lam : ndarray of float64 (C,)
-    held_out : HeldOut
+        Raises
+        ------
+        InvalidArgument
+            Naming the option.
+        """
+        if not isinstance(per_column, bool):
+            raise InvalidArgument(f"per_class must be true or false, got {per_column!r}")
+        if measure not in get_args(Measure):
+            raise InvalidArgument(f"measure must be one of {', '.join(get_args(Measure))}, got {measure!r}")
+        return cls(check_lambda(lam), check_grid(grid), measure, per_column)
+
+    def candidates(self, spectrum: Spectrum) -> Floats:
+        """Values to try, rising."""
+        if self.lam not in HELD_OUT_NAMES:
+            return np.array([self.fixed(spectrum.mean_square)])
+        if isinstance(self.grid, str):
+            if self.grid == "gurls":
+                return gurls_grid(spectrum.eigenvalues, len(spectrum.A))
+            return RELATIVE_GRID * spectrum.mean_square
+        return np.sort(self.grid) * spectrum.mean_square
+
+    def fixed(self, mean_square: float) -> float:
+        """The lambda that needs no rows."""
+        return RELATIVE_DEFAULT * mean_square if isinstance(self.lam, str) else self.lam
+
+    def choose(
+        self, spectrum: Spectrum, targets: Floats, codes: NDArray[np.intp] | None, folds: Folds
+    ) -> tuple[Floats, HeldOut]:
+        """One lambda for each column of the targets, and the table it was chosen from.
+
+        The best held-out accuracy wins, ties by the smaller squared error, then by the larger lambda; by
+        "squared-error", and where there are no classes, accuracy has no say. `per_column` takes for each column the
+        lambda of its own least squared error: one-against-all accuracy is blind where one row in ten counts.
+
+        Parameters
+        ----------
+        targets : ndarray of float64 (n, C)
+            Neither centred nor weighted.
+        codes : ndarray of intp (n,) or None
+            Column of the targets that is the row's class.
+
+        Returns
+        -------
+        lam : ndarray of float64 (C,)
+        held_out : HeldOut
+        """
+        n, n_columns = targets.shape
+        judged = folds.judged(n, codes)
+        candidates = self.candidates(spectrum)
+        if not judged.any():
+            lam = candidates[0] if len(candidates) == 1 else RELATIVE_DEFAULT * spectrum.mean_square
+            return np.full(n_columns, lam), HeldOut.nothing("default", n_columns)
+        weight = np.square(spectrum.root[judged])
+        answers = [targets - spectrum.held_out_errors(n * lam, folds.of_row) for lam in candidates]
+        mse = np.array([np.average(np.square(targets - a)[judged], axis=0, weights=weight) for a in answers])
+        accuracies = np.full(len(candidates), np.nan)
+        if codes is not None:
+            correct = [a[judged].argmax(axis=1) == codes[judged] for a in answers]
+            accuracies = np.array([np.average(hit, weights=weight) for hit in correct])
+        if self.per_column:
+            best = len(candidates) - 1 - mse[::-1].argmin(axis=0)
+        else:
+            by_accuracy = self.measure == "accuracy" and codes is not None
+            keys = (-candidates, mse.mean(axis=1), *([-accuracies] if by_accuracy else []))
+            best = np.full(n_columns, np.lexsort(keys)[0])
+        chosen = np.stack([answers[k][:, column] for column, k in enumerate(best)], axis=1)
+        error = float(mse[best, np.arange(n_columns)].mean())
+        accuracy, recall = np.nan, np.full(n_columns, np.nan)
+        if codes is not None:
+            hit = chosen[judged].argmax(axis=1) == codes[judged]
+            accuracy, recall = float(np.average(hit, weights=weight)), recall_of(hit, codes[judged], n_columns)
+        held_out = HeldOut(folds.criterion, accuracy, error, candidates, accuracies, mse, recall)
+        return candidates[best], held_out
+
+
+def recall_of(hit: NDArray[np.bool_], codes: NDArray[np.intp], n_classes: int) -> Floats:
+    """The part of each class's rows that was answered right, NaN for a class without rows."""
+    n_of_class = np.bincount(codes, minlength=n_classes)
+    right = np.bincount(codes, weights=hit, minlength=n_classes)
+    recall: Floats = np.divide(right, n_of_class, out=np.full(n_classes, np.nan), where=n_of_class > 0)
+    return recall
+
+
+def gurls_grid(eigenvalues: Floats, n: int) -> Floats:
+    """GURLS' guesses (paramsel_lambdaguesses): 20 values in a geometric row from lmin / n to lmax / n.
+
+    lmax is the largest eigenvalue of Z'Z, lmin = max(min(1e-8 lmax, eig_r), 200 sqrt(eps)) with eig_r the smallest of
+    the r = min(n, D) eigenvalues.
     """
-    n, n_classes = spectrum.Y.shape
-    counted = has_example_elsewhere(codes, groups)
-    if not counted.any():
-        lam = candidates[0] if len(candidates) == 1 else RELATIVE_DEFAULT * spectrum.mean_square
-        return np.full(n_classes, lam), HeldOut("default", np.nan, np.empty(0), np.empty(0), np.empty((0, n_classes)))
-    candidates = np.sort(candidates)
-    targets = np.full((n, n_classes), -1.0)
-    targets[np.arange(n), codes] = 1.0
-    answers = [targets - spectrum.held_out_errors(n * lam, groups) for lam in candidates]
-    hits = np.array([np.mean(a.argmax(axis=1)[counted] == codes[counted]) for a in answers])
-    mse = np.array([np.mean(np.square(targets - a)[counted], axis=0) for a in answers])
-    if per_class:
-        best = len(candidates) - 1 - mse[::-1].argmin(axis=0)
-        merged = np.stack([answers[k][:, c] for c, k in enumerate(best)], axis=1)
-        accuracy = float(np.mean(merged.argmax(axis=1)[counted] == codes[counted]))
-    else:
-        k = np.lexsort((-candidates, mse.mean(axis=1), -hits))[0]
-        best, accuracy = np.full(n_classes, k), float(hits[k])
-    return candidates[best], HeldOut("loo" if groups is None else "logo", accuracy, candidates, hits, mse)
+    largest, smallest = float(eigenvalues.max()), float(eigenvalues.min())
+    lmin = max(min(largest * GURLS_SMALL_NUMBER, smallest), 200.0 * float(np.sqrt(np.finfo(np.float64).eps)))
+    # rows of zeros leave one guess, not a lambda of zero
+    powers = np.linspace(0.0, 1.0, GURLS_N_LAMBDA)
+    return np.asarray(np.sort(lmin * ((largest or lmin) / lmin) ** powers / n))
 
 
-def has_example_elsewhere(codes: NDArray[np.intp], groups: NDArray[np.intp] | None) -> NDArray[np.bool_]:
-    """Rows whose class has another example outside their group: the only ones a held-out choice can judge (n,)."""
-    n_of_class = np.bincount(codes)
-    if groups is None:
-        return np.asarray(n_of_class[codes] > 1)
-    together = np.zeros((groups.max() + 1, len(n_of_class)), dtype=np.intp)
-    np.add.at(together, (groups, codes), 1)
-    return np.asarray(n_of_class[codes] > together[groups, codes])
+def check_grid(grid: str | ArrayLike) -> str | Floats:
+    """A grid's name, or candidates for lambda / mean squared row norm, positive and finite, as an array (L,)."""
+    if isinstance(grid, str) and grid in ("relative", "gurls"):
+        return grid
+    try:
+        values = np.asarray(grid, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or not len(values) or not (np.isfinite(values) & (values > 0)).all():
+        raise InvalidArgument(f'grid must be "relative", "gurls" or a row of numbers over 0, got {grid!r}')
+    return values
 
 
-def members(groups: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """The rows of group 0, 1, ..."""
-    for group in range(int(groups.max()) + 1):
-        yield np.flatnonzero(groups == group)
-
-
-def need_groups(groups: NDArray[np.intp] | None, at_least: int = 2) -> NDArray[np.intp]:
-    """The groups, if there are enough of them to hold one out."""
-    n_groups = 0 if groups is None else int(groups.max()) + 1
-    if groups is None or n_groups < at_least:
-        raise InvalidArgument(f'lam="logo" needs {at_least} groups or more, got {n_groups}; pass groups or lam="loo"')
-    return groups
+def check_lambda(lam: Any) -> Lambda:
+    """A positive finite number, or one of the names."""
+    if isinstance(lam, str) and lam in (*HELD_OUT_NAMES, "default"):
+        return lam  # type: ignore[return-value]
+    if isinstance(lam, bool) or not isinstance(lam, int | float | np.number) or not 0 < float(lam) < np.inf:
+        raise InvalidArgument(f'lam must be a number over 0, "loo", "logo", "holdout" or "default", got {lam!r}')
+    return float(lam)

@@ -46,13 +46,17 @@ class Scaling:
         return cls(np.zeros_like(mean) if standardise == "none" else mean, scale, unit_norm)
 
     @classmethod
-    def of_rows(cls, X: NDArray[Any], standardise: Standardise, unit_norm: bool = False) -> Scaling:
-        """The scaling of training rows X (n, D)."""
-        mean = X.mean(axis=0, dtype=np.float64)
+    def of_rows(
+        cls, X: NDArray[Any], standardise: Standardise, unit_norm: bool = False, weight: Floats | None = None
+    ) -> Scaling:
+        """The scaling of training rows X (n, D), which may weigh `weight` (n,), of mean 1."""
+        mean = X.mean(axis=0, dtype=np.float64) if weight is None else weight @ X / len(X)
         variance = np.empty(0)
         if standardise == "z-score":
             offsets = X.astype(np.float64)
             offsets -= mean
+            if weight is not None:
+                offsets *= np.sqrt(weight)[:, None]
             variance = np.einsum("ij,ij->j", offsets, offsets) / len(X)
         return cls.of_moments(mean, variance, standardise, unit_norm)
 

@@ -1,0 +1,240 @@
+"""Least squares solved: from rows at once or from the sums of a stream, checked, and ready to score.
+
+Shared by the classifier (`rls`) and the regressor (`regression`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.errors import InvalidArgument
+from streamfeat.learn.folds import Folds
+from streamfeat.learn.lambdas import HELD_OUT_NAMES, HeldOut, LambdaChoice
+from streamfeat.learn.moments import Moments
+from streamfeat.learn.scaling import Scaling, check_standardise
+from streamfeat.learn.spectrum import Spectrum
+
+Floats = NDArray[np.float64]
+
+RESIDUAL_LIMIT = 1e-6
+CONDITION_LIMIT = 1e13
+
+
+class IllConditioned(UserWarning):
+    """The solution is determined by rounding; a larger lambda is needed."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a prediction needs, and where its lambda came from.
+
+    Attributes
+    ----------
+    scaling : Scaling
+    W (D, C), intercept (C,), lam (C,) : ndarray of float64
+    n_items : int
+    held_out : HeldOut
+    """
+
+    scaling: Scaling
+    W: Floats
+    intercept: Floats
+    lam: Floats
+    n_items: int
+    held_out: HeldOut
+
+    def scores(self, rows: NDArray[Any]) -> Floats:
+        """Z W + intercept (n, C) of checked rows."""
+        return linear_scores(self.scaling.apply(rows), self.W, self.intercept)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Fields (JSON values) and arrays; `of_state` is the way back, bit-equal."""
+        held_out = self.held_out
+        fields = {
+            "n_items": self.n_items,
+            "held_out": {
+                "criterion": held_out.criterion,
+                "accuracy": None if np.isnan(held_out.accuracy) else held_out.accuracy,
+                "squared_error": None if np.isnan(held_out.squared_error) else held_out.squared_error,
+            },
+        }
+        arrays = {
+            "coef": self.W,
+            "intercept": self.intercept,
+            "lam": self.lam,
+            "mean": self.scaling.mean,
+            "scale": self.scaling.scale,
+            "lams": held_out.lams,
+            "accuracies": held_out.accuracies,
+            "mse": held_out.mse,
+            "recall": held_out.recall,
+        }
+        return fields, arrays
+
+    @classmethod
+    def of_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, Floats], unit_norm: bool) -> Solution:
+        """The solution that `state` described; also one that an earlier version wrote, with less to tell."""
+        scaling = Scaling(arrays["mean"], arrays["scale"], unit_norm)
+        tried = fields["held_out"]
+        accuracy, error = (np.nan if tried.get(k) is None else tried[k] for k in ("accuracy", "squared_error"))
+        recall = arrays.get("recall", np.full(len(arrays["intercept"]), np.nan))
+        table = (arrays["lams"], arrays["accuracies"], arrays["mse"])
+        held_out = HeldOut(tried["criterion"], accuracy, error, *table, recall)
+        lam = np.broadcast_to(arrays["lam"], arrays["intercept"].shape)
+        return cls(scaling, arrays["coef"], arrays["intercept"], lam, fields["n_items"], held_out)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How rows become weights: checked options of the classifier and the regressor."""
+
+    choice: LambdaChoice
+    standardise: str
+    unit_norm: bool
+    rank: int | None
+    seed: int
+
+    @classmethod
+    def of(cls, choice: LambdaChoice, standardise: Any, unit_norm: Any, rank: Any, seed: Any) -> Recipe:
+        """The same, checked.
+
+        Raises
+        ------
+        InvalidArgument
+            Naming the option.
+        """
+        if not isinstance(unit_norm, bool):
+            raise InvalidArgument(f"unit_norm must be true or false, got {unit_norm!r}")
+        return cls(choice, check_standardise(standardise), unit_norm, check_rank(rank), check_seed(seed))
+
+    def fields(self) -> dict[str, Any]:
+        """The options as JSON values."""
+        grid = self.choice.grid
+        return {
+            "lam": self.choice.lam,
+            "grid": grid if isinstance(grid, str) else grid.tolist(),
+            "standardise": self.standardise,
+            "unit_norm": self.unit_norm,
+            "rank": self.rank,
+            "seed": self.seed,
+        }
+
+    @property
+    def centred(self) -> bool:
+        """Whether there is an intercept."""
+        return self.standardise != "none"
+
+    def fit(
+        self, rows: NDArray[Any], Y: Floats, codes: NDArray[np.intp] | None, folds: Folds, weight: Floats | None
+    ) -> Solution:
+        """Choose lambda and solve for all rows at once.
+
+        Parameters
+        ----------
+        rows : ndarray (n, D), Y : ndarray of float64 (n, C), codes : ndarray of intp (n,) or None
+            Checked features, targets, and the classes these stand for.
+        weight : ndarray of float64 (n,) or None
+            Of each row, over 0; their mean does not matter.
+        """
+        n = len(rows)
+        if weight is not None:
+            weight = weight * (n / weight.sum())
+        scaling = Scaling.of_rows(rows, self.standardise, self.unit_norm, weight)  # type: ignore[arg-type]
+        Z = scaling.apply(rows)
+        row_mean, target_mean = np.zeros(Z.shape[1]), np.zeros(Y.shape[1])
+        if self.centred:
+            row_mean, target_mean = np.average(Z, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
+        Z -= row_mean
+        T = Y - target_mean
+        root = None
+        if weight is not None:
+            root = np.sqrt(weight)
+            Z *= root[:, None]
+            T *= root[:, None]
+        if self.rank is None or self.rank >= min(Z.shape):
+            spectrum = Spectrum.of(Z, T, self.centred, root)
+        else:
+            rng = np.random.default_rng(self.seed)
+            spectrum = Spectrum.of_rank(Z, T, self.centred, root=root, rank=self.rank, rng=rng)
+        lam, held_out = self.choice.choose(spectrum, Y, codes, folds)
+        W = spectrum.weights(n * lam)
+        gradient, right = Z.T @ (Z @ W - T) + n * lam * W, Z.T @ T
+        if spectrum.V is not None:  # a rank solves the equations in its own directions
+            gradient, right = spectrum.V.T @ gradient, spectrum.V.T @ right
+        warn_if_unsolved(gradient, right, spectrum.condition(n * lam))
+        return Solution(scaling, W, target_mean - row_mean @ W, lam, n, held_out)
+
+    def stream(self) -> Moments:
+        """Empty sums for rows to come.
+
+        Raises
+        ------
+        InvalidArgument
+            Options that need all rows at once.
+        """
+        if self.choice.lam in HELD_OUT_NAMES:
+            raise InvalidArgument(
+                f'partial_fit keeps no rows to hold out, so lam must be a number or "default", got {self.choice.lam!r}'
+            )
+        if self.unit_norm:
+            raise InvalidArgument("partial_fit takes no unit_norm: the means that come before it are not known yet")
+        return Moments(self.centred)
+
+    def solve(self, moments: Moments, order: list[int]) -> Solution:
+        """The solution for the rows of a stream, targets in this order of their columns."""
+        variance = np.diag(moments.scatter) / moments.weight
+        mean = moments.mean if self.centred else np.zeros_like(moments.mean)
+        scaling = Scaling.of_moments(mean, variance, self.standardise)  # type: ignore[arg-type]
+        gram = moments.scatter * scaling.scale * scaling.scale[:, None]
+        cross = moments.cross[:, order] * scaling.scale[:, None]
+        trace = float(np.trace(gram))
+        lam = self.choice.fixed(trace / moments.weight or 1.0)
+        penalty = moments.weight * lam
+        gram[np.diag_indices_from(gram)] += penalty
+        W = np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
+        # a bound: the trace is never less than the largest eigenvalue
+        warn_if_unsolved(gram @ W - cross, cross, trace / penalty + 1.0)
+        intercept = moments.target_mean[order] if self.centred else np.zeros(len(order))
+        held_out = HeldOut.nothing("none", len(order))
+        return Solution(scaling, W, intercept, np.full(len(order), lam), moments.n, held_out)
+
+
+def linear_scores(Z: Floats, W: Floats, intercept: Floats) -> Floats:
+    """Z W + intercept (n, C); a row's scores do not depend on the rows beside it, bit for bit."""
+    across = np.ascontiguousarray(W.T)
+    scores = np.empty((len(Z), len(across)))
+    # one product of fixed shape a row: BLAS sums in another order for another number of rows
+    for z, score in zip(Z, scores, strict=True):
+        np.add(across @ z, intercept, out=score)
+    return scores
+
+
+def warn_if_unsolved(gradient: Floats, right_hand_side: Floats, condition: float) -> None:
+    """Warn where the normal equations do not hold, or hold for many other weights as well."""
+    size = float(np.linalg.norm(right_hand_side))
+    residual = float(np.linalg.norm(gradient)) / size if size else 0.0
+    if residual > RESIDUAL_LIMIT or condition > CONDITION_LIMIT or not np.isfinite(residual):
+        message = (
+            f"RLS is ill-conditioned: condition number {condition:.1e}, relative residual {residual:.1e}; raise lam"
+        )
+        warnings.warn(message, IllConditioned, stacklevel=4)
+
+
+def check_rank(rank: Any) -> int | None:
+    """None (all directions) or an int over 0."""
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1):
+        raise InvalidArgument(f"rank must be None or an int over 0, got {rank!r}")
+    return None if rank is None else int(rank)
+
+
+def check_seed(seed: Any) -> int:
+    """An int, 0 or more."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidArgument(f"seed must be an int, 0 or more, got {seed!r}")
+    return int(seed)

@@ -85,6 +85,43 @@ def time_shift(t: NDArray[Any], frames: float, border: str = "zero") -> NDArray[
     return move_plane(t, lambda r, c: (float(r), c - frames), border)
 
 
+def cyclic_shifts(t: NDArray[Any]) -> NDArray[Any]:
+    """Every round shift of a vector, step after step."""
+    d = len(t)
+    return np.array([[t[(i - k) % d] for i in range(d)] for k in range(d)])
+
+
+def permutation(t: NDArray[Any], places: Sequence[int], on: str) -> NDArray[Any]:
+    """t (h, w) whose row, column or entry i is number places[i] of before."""
+    h, w = t.shape
+    if on == "entries":
+        return np.array([t[divmod(place, w)] for place in places]).reshape(h, w)
+    rows = places if on in ("rows", "rows_and_columns") else range(h)
+    columns = places if on in ("columns", "rows_and_columns") else range(w)
+    return np.array([[t[r, c] for c in columns] for r in rows])
+
+
+def noisy_norm(C: NDArray[Any], noise: Sequence[float]) -> NDArray[Any]:
+    """C with rows and columns sorted by row norm plus noise, falling; noise i is for the i-th largest norm."""
+    norms = [math.sqrt(sum(float(v) ** 2 for v in row)) for row in C]
+    falling = sorted(range(len(C)), key=lambda i: -norms[i])
+    noisy = {i: norms[i] + noise[rank] for rank, i in enumerate(falling)}
+    order = sorted(falling, key=lambda i: -noisy[i])
+    return np.array([[C[i, j] for j in order] for i in order])
+
+
+def sample_shift(t: NDArray[Any], samples: float) -> NDArray[np.float64]:
+    """t moved later and round its end: each frequency turned, summed one by one."""
+    d = len(t)
+    out = np.zeros(d)
+    for k in range(d):
+        frequency = k if 2 * k <= d else k - d
+        c = sum(float(t[j]) * cmath.exp(-2j * math.pi * k * j / d) for j in range(d)) / d
+        for j in range(d):
+            out[j] += (c * cmath.exp(2j * math.pi * frequency * (j - samples) / d)).real
+    return out
+
+
 # kernels: one number at a time, in float64 where the kernel keeps float32
 
 
@@ -133,6 +170,52 @@ def cdf_feature(orbits: NDArray[Any], thresholds: NDArray[np.float32], x: NDArra
     """Counts of one item from every gt (m, G, d) and thresholds (m, K): the definition, in float64."""
     P = np.asarray(orbits, np.float64) @ np.asarray(x, np.float64)
     return np.asarray((P[:, :, None] <= thresholds[:, None, :]).sum(axis=1), np.int64)
+
+
+# pooling: kernel values and their statistics over the group, layer 2 and structured templates
+
+
+def kernel_value(kernel: dict[str, Any], x: NDArray[Any], z: NDArray[Any]) -> float:
+    """k(x, z) of a base kernel's table, in float64."""
+    x, z = np.asarray(x, np.float64), np.asarray(z, np.float64)
+    if kernel["kind"] == "rbf":
+        return math.exp(-sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) / (2 * kernel["sigma"] ** 2))
+    product = math.fsum(a * b for a, b in zip(x, z, strict=True))
+    return float((product + kernel.get("offset", 1)) ** kernel["degree"]) if kernel["kind"] == "polynomial" else product
+
+
+def orbit_values(kernel: dict[str, Any], orbits: NDArray[Any], x: NDArray[Any]) -> NDArray[np.float64]:
+    """k(x, g t) for every template and element, (m, G)."""
+    return np.array([[kernel_value(kernel, x, gt) for gt in orbit] for orbit in orbits])
+
+
+def power_means(V: NDArray[Any], k: int) -> NDArray[np.float64]:
+    """mean over g of V[g, t]^j, j = 1..k, (lanes, k)."""
+    return np.array([[math.fsum(float(v) ** j for v in column) / len(V) for j in range(1, k + 1)] for column in V.T])
+
+
+def quantiles(V: NDArray[Any], n: int) -> NDArray[np.float64]:
+    """From the smallest value of each column to the largest, linear between two; n = 1 the median: (lanes, n)."""
+    out = np.zeros((V.shape[1], n))
+    for t, column in enumerate(V.T):
+        ordered = sorted(map(float, column))
+        for j in range(n):
+            place = (j / (n - 1) if n > 1 else 0.5) * (len(ordered) - 1)
+            low = min(int(place + 1e-12), len(ordered) - 1)
+            high = min(low + 1, len(ordered) - 1)
+            out[t, j] = ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return out
+
+
+def fourier_feature(W: NDArray[Any], x: NDArray[Any]) -> NDArray[np.float64]:
+    """Plain random Fourier features: m cosines of <w, x>, then m sines, over sqrt(m)."""
+    angles = [math.fsum(float(a) * float(b) for a, b in zip(w, x, strict=True)) for w in W]
+    return np.array([*map(math.cos, angles), *map(math.sin, angles)]) / math.sqrt(len(W))
+
+
+def hadamard(p: int) -> NDArray[np.float64]:
+    """Sylvester's matrix: H[i, j] = (-1)^(number of bits that i and j share)."""
+    return np.array([[(-1.0) ** (i & j).bit_count() for j in range(p)] for i in range(p)])
 
 
 # learn: ridge by least squares on stretched rows, and by fitting again without the rows held out

@@ -12,10 +12,12 @@ import pytest
 from streamfeat.errors import ConfigError
 from streamfeat.groups import (
     FACTORS,
+    INPUT_FACTORS,
     OperatorStack,
     apply_forward,
     apply_group,
     element_parameters,
+    make_factor,
     make_group,
     make_stack,
     n_elements,
@@ -31,8 +33,11 @@ SHIFTS = {"factor": "translation", "law": "grid", "low": -1, "high": 1, "n": 3}
 
 
 def group(*specs: dict[str, Any], axes: Axes = PLANE) -> tuple[OperatorStack, ...]:
-    """The group of these factors."""
-    return make_group(specs, axes, np.random.default_rng(0))
+    """The group of these factors, matrices all of them."""
+    factors = make_group(specs, axes, np.random.default_rng(0))
+    stacks = tuple(factor for factor in factors if isinstance(factor, OperatorStack))
+    assert len(stacks) == len(factors)
+    return stacks
 
 
 def test_stack_layout() -> None:
@@ -146,16 +151,51 @@ def test_unitarity_defect() -> None:
     assert defects[1] == pytest.approx(np.linalg.norm(dense @ dense.T - np.eye(81)) / 9, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", FACTORS)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "cyclic_shift": {"on": "both"},
+    "flip": {"on": "both"},
+    "permutation": {"on": "rows_and_columns"},
+}
+GROUNDS: dict[str, Axes] = dict.fromkeys(
+    ("pitch", "tempo", "time_shift"),
+    Axes(("band", "frame"), (9, 9), tuple(float(hz) for hz in np.geomspace(100, 3000, 9))),
+) | {"sample_shift": Axes(("sample",), (81,))}
+
+
+@pytest.mark.parametrize("name", [*FACTORS, *INPUT_FACTORS])
 def test_every_factor_can_be_made(name: str) -> None:
-    """Each linear factor under a sampled law, on axes that it fits."""
-    bands = tuple(float(hz) for hz in np.geomspace(100, 3000, 9))
-    axes = PLANE if name in ("rotation", "translation", "scale") else Axes(("band", "frame"), (9, 9), bands)
-    spec = {"factor": name, "law": "uniform", "low": 0.8, "high": 1.2, "n": 3}
-    factor = make_stack(spec, axes, np.random.default_rng(0))
-    assert factor.n == 4
-    assert factor.parameters[0].tolist() == list(FACTORS[name].identity)
-    assert factor.names == FACTORS[name].names
+    """Each factor under a sampled law, on axes that it fits: the identity first, a name for each parameter."""
+    finite = name in ("cyclic_shift", "flip", "quarter_turn", "permutation")
+    law = {"law": "sampled", "n": 3} if finite else {"law": "uniform", "low": 0.8, "high": 1.2, "n": 3}
+    axes = GROUNDS.get(name, PLANE)
+    factor = make_factor({"factor": name, **OPTIONS.get(name, {}), **law}, axes, np.random.default_rng(2))
+    assert factor.n == 4 or finite  # the identity may have been among the three
+    assert factor.parameters.shape == (factor.n, len(factor.names))
+    assert unitarity_defect(factor).shape == (factor.n,)
+    x = np.random.default_rng(1).standard_normal((1, 81)).astype(np.float32)
+    out = np.zeros((factor.n, 81), np.float32)
+    factor.act(x, out)
+    if factor.linear:
+        np.testing.assert_array_equal(out[0], x[0])  # the identity copies
+    again = make_factor(factor.spec, axes, np.random.default_rng(2))
+    np.testing.assert_array_equal(again.parameters, factor.parameters)
+    assert again.spec == factor.spec
+
+
+@pytest.mark.parametrize("name", [*FACTORS, *INPUT_FACTORS])
+def test_every_action_is_the_adjoint_of_its_forward(name: str) -> None:
+    """<x, g t> = <g* x, t> for every factor that is linear, through the arrays that a bank stores (papers.md 6.10)."""
+    finite = name in ("cyclic_shift", "flip", "quarter_turn", "permutation")
+    law = {"law": "sampled", "n": 5} if finite else {"law": "uniform", "low": 0.7, "high": 1.4, "n": 5}
+    rng = np.random.default_rng(3)
+    factor = make_factor({"factor": name, **OPTIONS.get(name, {}), **law}, GROUNDS.get(name, PLANE), rng)
+    if not factor.linear:
+        return
+    x, t = rng.standard_normal((2, 1, 81)).astype(np.float32)
+    moved = np.zeros((factor.n, 81), np.float32)
+    factor.act(x, moved)
+    # float32 sums of a few products of size 1, and 81 of them: 81 * 6e-8 * |x||t|/9
+    np.testing.assert_allclose(factor.forward(t)[0] @ x[0], moved @ t[0], atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +209,10 @@ def test_every_factor_can_be_made(name: str) -> None:
         ({**TURNS, "identity": 1}, "identity must be true or false, got 1"),
         ({"factor": "scale", "law": "grid", "low": 0, "high": 1, "n": 3}, r"low = 0\.0.*scale must be"),
         ({"factor": "scale", "law": "von-mises", "kappa": 1, "n": 3}, "gives angles and is for rotation"),
-        ({"factor": "rotation", "law": "log-gaussian", "sigma": 1, "n": 3}, "identity is above 0"),
-        ({"factor": "flip", "law": "grid"}, "unknown factor 'flip'; known: rotation"),
+        ({"factor": "rotation", "law": "log-normal", "sigma": 1, "n": 3}, "identity is above 0"),
+        ({"factor": "shear", "law": "grid"}, "unknown factor 'shear'; known: rotation.*sample_shift"),
+        ({"factor": "rotation", "law": "all"}, "law 'all' is for finite groups; use one of delta"),
+        ({"factor": "flip", "law": "von-mises", "on": "rows", "kappa": 1, "n": 3}, "gives angles"),
         ({"law": "grid"}, "unknown factor None"),
         ({"factor": "rotation"}, "factor 'rotation': unknown law None"),
         ({"factor": "waveform_pitch"}, "acts on waveforms.*'dense'"),
@@ -180,6 +222,15 @@ def test_impossible_factors_are_refused(spec: dict[str, Any], message: str) -> N
     """The message says what was needed and what came."""
     with pytest.raises(ConfigError, match=message):
         group(spec)
+
+
+def test_what_depends_on_the_input_comes_first() -> None:
+    """noisy_norm sorts the input itself: behind a factor that moves templates it has no meaning."""
+    sort = {"factor": "noisy_norm", "law": "gaussian", "sigma": 1, "n": 3}
+    factors = make_group([sort, SHIFTS], PLANE, np.random.default_rng(0))
+    assert n_elements(factors) == 4 * 9
+    with pytest.raises(ConfigError, match=r"come first.*got translation, noisy_norm"):
+        make_group([SHIFTS, sort], PLANE, np.random.default_rng(0))
 
 
 def test_import_is_light() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError, InvalidArgument
-from streamfeat.groups import Operator, rotation, scaling, translation
+from streamfeat.groups import Operator, make_stack, rotation, scaling, translation
 from streamfeat.groups.axes import Axes
 from streamfeat.groups.operators import Border
 from tests import naive
@@ -146,13 +146,40 @@ def test_turning_a_blob_there_and_back() -> None:
     assert np.abs(back - blob).max() < 2 / (4 * 4.0**2)
 
 
-def test_scaling_a_blob_scales_its_area() -> None:
-    """||R f|| = scale ||f|| for a smooth blob inside the picture; the bank may renormalise."""
+@pytest.mark.parametrize("scale", [0.7, 1.5, 2.0])
+@pytest.mark.parametrize("axes", [plane(41, 41), Axes(("row", "column", "channel"), (41, 41, 3))])
+def test_unitary_scaling_keeps_norms(scale: float, axes: Axes) -> None:
+    """Lemma 2.1 of Raj et al. 2017: ||T_g f|| = ||f|| for a smooth blob inside the picture, off by `scale` without."""
     y, x = np.mgrid[:41, :41] - 20.0
-    blob = np.exp(-(y**2 + x**2) / (2 * 3.0**2))
-    for scale in (0.7, 1.5):
-        ratio = np.linalg.norm(moved(scaling(plane(41, 41), scale), blob)) / np.linalg.norm(blob)
-        assert ratio == pytest.approx(scale, rel=0.03)  # bilinear reading of a blob of sigma 3
+    blob = np.repeat(np.exp(-(y**2 + x**2) / (2 * 4.0**2))[:, :, None], axes.n_channels, axis=2)
+    # bilinear reading takes at most |f''| / 8 a direction off: 1 / (4 sigma^2) of the blob's height
+    close = 1.5 / (4 * min(1, scale) ** 2 * 4.0**2)
+    for unitary, wanted in ((True, 1.0), (False, scale)):
+        ratio = np.linalg.norm(moved(scaling(axes, scale, unitary), blob)) / np.linalg.norm(blob)
+        assert ratio == pytest.approx(wanted, rel=close)
+    assert abs(scale - 1) > 2 * close  # so that one is not the other
+
+
+def test_unitary_is_written_only_when_asked_for() -> None:
+    """The same action, divided by scale; a bank saved before there was the option keeps its hash."""
+    spec = {"factor": "scale", "law": "grid", "low": 0.5, "high": 2, "n": 2}
+    rng = np.random.default_rng(0)
+    plain, unitary = (make_stack({**spec, **option}, plane(9, 9), rng) for option in ({}, {"unitary": True}))
+    assert "unitary" not in plain.spec
+    assert make_stack({**spec, "unitary": False}, plane(9, 9), rng).spec == plain.spec
+    assert unitary.spec["unitary"] is True
+    scales = np.repeat(unitary.parameters.ravel(), np.diff(unitary.indptr[:, [0, -1]], axis=1).ravel())
+    np.testing.assert_allclose(unitary.data * scales, plain.data, rtol=1e-6)  # two float32 roundings
+
+
+def test_unitary_affine_maps_compose() -> None:
+    """Rotation, scale and translation one after the other keep a blob's norm: the product is unitary as its factors."""
+    y, x = np.mgrid[:41, :41] - 20.0
+    blob = np.exp(-(y**2 + x**2) / (2 * 4.0**2))
+    axes = plane(41, 41)
+    there = moved(translation(axes, 2.5, -3), moved(scaling(axes, 1.3, unitary=True), moved(rotation(axes, 0.4), blob)))
+    # three readings between pixels, each at most 1 / (4 sigma^2) of the height
+    assert np.linalg.norm(there) == pytest.approx(np.linalg.norm(blob), rel=3 / (4 * 4.0**2))
 
 
 def test_channels_move_alike() -> None:

@@ -1,15 +1,18 @@
-"""How a template moves: groups as products of factors, each a stack of sparse operators or of waveform moves.
+"""How a template moves: groups as products of factors, each a stack of sparse operators, a rule or waveform moves.
 
 A factor spec is one table: {"factor": "rotation", "law": "grid", "low": -20, "high": 20, "n": 5, "identity": true},
 that is a name, the factor's own options, a law with its parameters, and whether the identity is put first. A group is a
 list of them, g = f_1 f_2 ... f_k: the adjoints act on the input in the order f_1*, f_2*, ..., so that what is dear (an
 interpolated rotation) comes first and is done once, and what is cheap (a shift by copying) follows.
+
+A new factor is a small frozen dataclass whose fields are its options, entered in one of the three tables below:
+`space(axes)` says what its parameters are, `operator(axes, *element)` (or `adjoints`, or `move`) what an element does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -19,9 +22,12 @@ from numpy.typing import NDArray
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.groups.audio import Pitch, Tempo, TimeShift, pitch, tempo, time_shift
 from streamfeat.groups.axes import Axes
+from streamfeat.groups.finite import FINITE_LAWS, All, Sampled
 from streamfeat.groups.image import Rotation, Scale, Translation, rotation, scaling, translation
-from streamfeat.groups.laws import LAWS, identity_first, make_law
+from streamfeat.groups.inputs import InputFactor, InputMoves, NoisyNorm, SampleShift
+from streamfeat.groups.laws import LAWS, Parameters, identity_first, make_law
 from streamfeat.groups.operators import (
+    Elements,
     Operator,
     OperatorStack,
     apply_forward,
@@ -29,14 +35,20 @@ from streamfeat.groups.operators import (
     stack,
     unitarity_defect,
 )
+from streamfeat.groups.permutations import CyclicShift, Flip, Permutation, QuarterTurn
+from streamfeat.groups.space import Space
 from streamfeat.groups.waveform import WaveformMoves, WaveformPitch, WaveformTempo, waveform_pitch, waveform_tempo
 from streamfeat.spec import as_table, pick, read_table, refuse_unknown
 
 __all__ = [
     "FACTORS",
+    "FINITE_LAWS",
+    "INPUT_FACTORS",
     "LAWS",
     "WAVEFORM_FACTORS",
     "Axes",
+    "Elements",
+    "InputMoves",
     "Operator",
     "OperatorStack",
     "WaveformMoves",
@@ -44,6 +56,8 @@ __all__ = [
     "apply_forward",
     "apply_group",
     "element_parameters",
+    "input_moves",
+    "make_factor",
     "make_group",
     "make_law",
     "make_stack",
@@ -60,9 +74,9 @@ __all__ = [
     "waveform_tempo",
 ]
 
-Factor = Rotation | Translation | Scale | Pitch | Tempo | TimeShift
+Factor = Rotation | Translation | Scale | Pitch | Tempo | TimeShift | CyclicShift | Flip | QuarterTurn | Permutation
 WaveformFactor = WaveformPitch | WaveformTempo
-F = TypeVar("F", bound=Factor | WaveformFactor)
+F = TypeVar("F", bound=Factor | InputFactor | WaveformFactor)
 
 FACTORS: dict[str, type[Factor]] = {
     "rotation": Rotation,
@@ -71,8 +85,15 @@ FACTORS: dict[str, type[Factor]] = {
     "pitch": Pitch,
     "tempo": Tempo,
     "time_shift": TimeShift,
+    "cyclic_shift": CyclicShift,
+    "flip": Flip,
+    "quarter_turn": QuarterTurn,
+    "permutation": Permutation,
 }
-"""Name in a spec -> linear factor; the fields are its options."""
+"""Name in a spec -> linear factor, a sparse matrix an element; the fields are its options."""
+
+INPUT_FACTORS: dict[str, type[InputFactor]] = {"noisy_norm": NoisyNorm, "sample_shift": SampleShift}
+"""Factors that act on the input by a rule, computed anew for each."""
 
 WAVEFORM_FACTORS: dict[str, type[WaveformFactor]] = {
     "waveform_pitch": WaveformPitch,
@@ -81,24 +102,31 @@ WAVEFORM_FACTORS: dict[str, type[WaveformFactor]] = {
 """Factors that act on waveforms before the front end: dense banks only."""
 
 
-def make_group(specs: Sequence[Mapping[str, Any]], axes: Axes, rng: np.random.Generator) -> tuple[OperatorStack, ...]:
-    """One stack of adjoints for each factor; no factor at all is the group of the identity alone.
+def make_group(specs: Sequence[Mapping[str, Any]], axes: Axes, rng: np.random.Generator) -> tuple[Elements, ...]:
+    """The elements of each factor; no factor at all is the group of the identity alone.
 
     Raises
     ------
     ConfigError
-        An unknown factor, law or parameter; a factor that needs other axes than the front end's.
+        An unknown factor, law or parameter; a factor that needs other axes than the front end's; a factor without an
+        orbit (`noisy_norm`) behind another: it acts on the input itself.
     """
-    return tuple(make_stack(spec, axes, rng) for spec in specs)
+    factors = tuple(make_factor(spec, axes, rng) for spec in specs)
+    linear = [factor.linear for factor in factors]
+    if linear != sorted(linear):
+        names = ", ".join(str(spec["factor"]) for spec in specs)
+        raise ConfigError(f"factors that depend on the input come first, before all that move templates; got {names}")
+    return factors
 
 
-def make_stack(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -> OperatorStack:
-    """The adjoints of one factor's elements, with its canonical spec.
+def make_factor(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -> Elements:
+    """One factor's elements, with its canonical spec.
 
     Parameters
     ----------
     spec : mapping
-        "factor", a name of `FACTORS`; its options; "law" and the law's parameters; "identity" (true).
+        "factor", a name of `FACTORS` or `INPUT_FACTORS`; its options; "law" and the law's parameters; "identity"
+        (true).
     axes : Axes
         Of the front end whose vectors are moved.
     rng : Generator
@@ -111,22 +139,50 @@ def make_stack(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) ->
 
     Examples
     --------
-    >>> spec = {"factor": "rotation", "law": "circle", "n": 4}
-    >>> turns = make_stack(spec, Axes(("row", "column"), (28, 28)), np.random.default_rng(0))
-    >>> turns.parameters.ravel()
-    array([  0.,  90., 180., 270.])
+    >>> spec = {"factor": "permutation", "on": "rows", "law": "all"}
+    >>> make_factor(spec, Axes(("row", "column"), (5, 8)), np.random.default_rng(0)).n
+    120
     """
     if spec.get("factor") in WAVEFORM_FACTORS:
         raise ConfigError(
             f"factor {spec['factor']!r} acts on waveforms, not on what a front end gives: "
             "build the bank in form 'dense', from data templates, with waveform factors only"
         )
-    factor, parameters, canonical = _elements(spec, pick(FACTORS, spec.get("factor"), "factor"), rng)
+    if spec.get("factor") not in INPUT_FACTORS:
+        return make_stack(spec, axes, rng)
+    factor = _read_factor(spec, INPUT_FACTORS)
+    space = factor.space(axes)
+    parameters, canonical = _elements(spec, factor, space, rng)
+    _check_each(factor.check, parameters, canonical)
+    return InputMoves(factor, axes, parameters, space.names, canonical)
+
+
+def make_stack(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -> OperatorStack:
+    """The adjoints of a factor of `FACTORS`; see `make_factor`.
+
+    Examples
+    --------
+    >>> spec = {"factor": "rotation", "law": "circle", "n": 4}
+    >>> turns = make_stack(spec, Axes(("row", "column"), (28, 28)), np.random.default_rng(0))
+    >>> turns.parameters.ravel()
+    array([  0.,  90., 180., 270.])
+    """
+    factor = _read_factor(spec, {**FACTORS, **INPUT_FACTORS})
+    if isinstance(factor, NoisyNorm | SampleShift):
+        raise ConfigError(f"factor {spec['factor']!r} is a rule and has no matrices; use make_factor")
+    space = factor.space(axes)
+    parameters, canonical = _elements(spec, factor, space, rng)
     try:
         operators = [factor.operator(axes, *element) for element in parameters.tolist()]
     except InvalidArgument as error:
         raise ConfigError(f"{_where(canonical)}: {error}; change the law's parameters") from None
-    return stack(operators, parameters, factor.names, canonical)
+    return stack(operators, parameters, space.names, canonical)
+
+
+def input_moves(spec: Mapping[str, Any], axes: Axes, parameters: Parameters) -> InputMoves:
+    """A factor of `INPUT_FACTORS` with the elements that were drawn when its bank was built."""
+    factor = _read_factor(spec, INPUT_FACTORS)
+    return InputMoves(factor, axes, parameters, factor.space(axes).names, spec)
 
 
 def acts_on_waveforms(specs: Sequence[Mapping[str, Any]]) -> bool:
@@ -158,21 +214,19 @@ def make_waveform_group(specs: Sequence[Mapping[str, Any]], rng: np.random.Gener
 
 
 def _make_moves(spec: Mapping[str, Any], rng: np.random.Generator) -> WaveformMoves:
-    factor, parameters, canonical = _elements(spec, pick(WAVEFORM_FACTORS, spec.get("factor"), "waveform factor"), rng)
-    try:
-        for element in parameters.tolist():
-            factor.check(*element)
-    except InvalidArgument as error:
-        raise ConfigError(f"{_where(canonical)}: {error}; change the law's parameters") from None
-    return WaveformMoves(factor, parameters, factor.names, canonical)
+    factor = _read_factor(spec, WAVEFORM_FACTORS)
+    space = factor.space()
+    parameters, canonical = _elements(spec, factor, space, rng)
+    _check_each(factor.check, parameters, canonical)
+    return WaveformMoves(factor, parameters, space.names, canonical)
 
 
-def n_elements(factors: Sequence[OperatorStack | WaveformMoves]) -> int:
+def n_elements(factors: Sequence[Elements | WaveformMoves]) -> int:
     """|G| of the product; 1 for no factor."""
     return math.prod(factor.n for factor in factors)
 
 
-def element_parameters(factors: Sequence[OperatorStack | WaveformMoves]) -> NDArray[np.float64]:
+def element_parameters(factors: Sequence[Elements | WaveformMoves]) -> NDArray[np.float64]:
     """Parameters of every element of the product, (|G|, sum of p), the last factor changing fastest."""
     if not factors:
         return np.zeros((1, 0))
@@ -180,27 +234,38 @@ def element_parameters(factors: Sequence[OperatorStack | WaveformMoves]) -> NDAr
     return np.hstack([factor.parameters[i] for factor, i in zip(factors, index, strict=True)])
 
 
+def _read_factor(spec: Mapping[str, Any], choices: Mapping[str, type[F]]) -> F:
+    cls = pick(choices, spec.get("factor"), "factor")
+    options = {f.name: spec[f.name] for f in fields(cls) if f.name in spec}
+    return read_table(cls, options, f"factor {spec['factor']!r}")
+
+
 def _elements(
-    spec: Mapping[str, Any], cls: type[F], rng: np.random.Generator
-) -> tuple[F, NDArray[np.float64], dict[str, Any]]:
-    """A factor spec taken apart: the factor with its options, the parameters of its elements, the canonical spec."""
+    spec: Mapping[str, Any], factor: Factor | InputFactor | WaveformFactor, space: Space, rng: np.random.Generator
+) -> tuple[Parameters, dict[str, Any]]:
+    """The parameters of a factor's elements, and its canonical spec."""
     where = f"factor {spec['factor']!r}"
     identity = spec.get("identity", True)
     if not isinstance(identity, bool):
         raise ConfigError(f"{where}: identity must be true or false, got {identity!r}")
-    options = [f.name for f in fields(cls)]
-    factor = read_table(cls, {name: spec[name] for name in options if name in spec}, where)
+    laws = {**LAWS, **FINITE_LAWS}
     try:
-        law_names = ["law", *(f.name for f in fields(pick(LAWS, spec.get("law"), "law")))]
-        refuse_unknown(spec, ["factor", *options, *law_names, "identity"], f"law {spec['law']!r} on it")
+        law_names = ["law", *(f.name for f in fields(pick(laws, spec.get("law"), "law")))]
+        known = ["factor", *(f.name for f in fields(factor)), *law_names, "identity"]
+        refuse_unknown(spec, known, f"law {spec['law']!r} on it")
         law = make_law({name: spec[name] for name in law_names if name in spec})
-        parameters = law.draw(factor.identity, rng)
+        if isinstance(law, All | Sampled):
+            if space.group is None:
+                raise ConfigError(f"law {spec['law']!r} is for finite groups; use one of {', '.join(LAWS)}")
+            parameters = law.choose(space.group, rng)
+        else:
+            if law.turns and not space.turns:
+                raise ConfigError(f"law {spec['law']!r} gives angles and is for rotation; use 'gaussian' or 'grid'")
+            parameters = law.draw(space.identity, rng)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if law.turns and factor.names != Rotation.names:
-        raise ConfigError(f"{where}: law {spec['law']!r} gives angles and is for rotation; use 'gaussian' or 'grid'")
     if identity:
-        parameters = identity_first(parameters, factor.identity)
+        parameters = identity_first(parameters, space.identity)
     canonical = {
         "factor": spec["factor"],
         **as_table(factor),
@@ -208,7 +273,15 @@ def _elements(
         **as_table(law),
         "identity": identity,
     }
-    return factor, parameters, canonical
+    return parameters, canonical
+
+
+def _check_each(check: Callable[..., None], parameters: Parameters, canonical: Mapping[str, Any]) -> None:
+    try:
+        for element in parameters.tolist():
+            check(*element)
+    except InvalidArgument as error:
+        raise ConfigError(f"{_where(canonical)}: {error}; change the law's parameters") from None
 
 
 def _where(canonical: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ Zero is silence for compressed energies and the mean for centred ones, so nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.groups.axes import Axes
 from streamfeat.groups.operators import Border, Operator, gather
+from streamfeat.groups.space import Space
 
 MOST_CENTS = 4800.0
 MOST_RATE = 16.0
@@ -58,8 +58,8 @@ def time_shift(axes: Axes, frames: float, border: Border = "zero") -> Operator:
 class Pitch:
     """Factor "pitch": cents up, on the band axis of a spectrogram."""
 
-    names: ClassVar[tuple[str, ...]] = ("cents",)
-    identity: ClassVar[tuple[float, ...]] = (0.0,)
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("cents",), (0.0,))
 
     def operator(self, axes: Axes, cents: float) -> Operator:
         return pitch(axes, cents)
@@ -69,8 +69,8 @@ class Pitch:
 class Tempo:
     """Factor "tempo": how many times as fast, on the frame axis of a spectrogram."""
 
-    names: ClassVar[tuple[str, ...]] = ("rate",)
-    identity: ClassVar[tuple[float, ...]] = (1.0,)
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("rate",), (1.0,))
 
     def operator(self, axes: Axes, rate: float) -> Operator:
         return tempo(axes, rate)
@@ -80,9 +80,10 @@ class Tempo:
 class TimeShift:
     """Factor "time_shift": frames (or samples) later."""
 
-    names: ClassVar[tuple[str, ...]] = ("frames",)
-    identity: ClassVar[tuple[float, ...]] = (0.0,)
     border: Border = "zero"
+
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("frames",), (0.0,))
 
     def operator(self, axes: Axes, frames: float) -> Operator:
         return time_shift(axes, frames, self.border)

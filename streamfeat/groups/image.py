@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.groups.axes import Axes
 from streamfeat.groups.operators import Border, Operator, gather
+from streamfeat.groups.space import Space
 
 PLANE = ("row", "column")
 
@@ -34,21 +35,26 @@ def translation(axes: Axes, dy: float, dx: float, border: Border = "zero") -> Op
     return gather(axes, np.arange(h)[:, None] - dy, np.arange(w) - dx, border)
 
 
-def scaling(axes: Axes, scale: float) -> Operator:
-    """Enlarge by `scale` about the middle: (R t)(p) = t(p / scale)."""
+def scaling(axes: Axes, scale: float, unitary: bool = False) -> Operator:
+    """Enlarge by `scale` about the middle: (R t)(p) = t(p / scale).
+
+    With `unitary` times |det A|^(-1/2) = 1 / scale, so that norms are kept but for interpolation and what leaves the
+    picture (Raj et al. 2017, Lemma 2.1).
+    """
     axes.need(*PLANE, by="scale")
     if not 1 / 16 <= scale <= 16:
         raise InvalidArgument(f"a scale must be 1/16 to 16, got {scale}")
     y, x = _from_middle(axes)
-    return _gather_about_middle(axes, y / scale, x / scale)
+    moved = _gather_about_middle(axes, y / scale, x / scale)
+    return moved._replace(weight=moved.weight / np.float32(scale)) if unitary else moved
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """Factor "rotation": counter-clockwise, in degrees."""
 
-    names: ClassVar[tuple[str, ...]] = ("angle_deg",)
-    identity: ClassVar[tuple[float, ...]] = (0.0,)
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("angle_deg",), (0.0,), turns=True)
 
     def operator(self, axes: Axes, angle_deg: float) -> Operator:
         return rotation(axes, math.radians(angle_deg))
@@ -58,9 +64,10 @@ class Rotation:
 class Translation:
     """Factor "translation": pixels down and right."""
 
-    names: ClassVar[tuple[str, ...]] = ("dy_px", "dx_px")
-    identity: ClassVar[tuple[float, ...]] = (0.0, 0.0)
     border: Border = "zero"
+
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("dy_px", "dx_px"), (0.0, 0.0))
 
     def operator(self, axes: Axes, dy: float, dx: float) -> Operator:
         return translation(axes, dy, dx, self.border)
@@ -68,13 +75,24 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Factor "scale": above 1 enlarges."""
+    """Factor "scale": above 1 enlarges.
 
-    names: ClassVar[tuple[str, ...]] = ("scale",)
-    identity: ClassVar[tuple[float, ...]] = (1.0,)
+    Parameters
+    ----------
+    unitary : bool
+        Keep norms, as `scaling` tells; left out of a canonical spec when false.
+    """
+
+    unitary: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unitary", self.unitary or None)
+
+    def space(self, axes: Axes) -> Space:  # noqa: ARG002
+        return Space(("scale",), (1.0,))
 
     def operator(self, axes: Axes, scale: float) -> Operator:
-        return scaling(axes, scale)
+        return scaling(axes, scale, bool(self.unitary))
 
 
 def _from_middle(axes: Axes) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups.axes import Axes
+from streamfeat.groups.inputs import InputMoves
 
 Border = Literal["zero", "wrap"]
 
@@ -79,6 +80,12 @@ def gather(axes: Axes, y: ArrayLike, x: ArrayLike, border: Border = "zero") -> O
     return Operator(out, source, np.repeat(np.concatenate(weights), axes.n_channels), axes.d)
 
 
+def copies(axes: Axes, places: NDArray[np.intp]) -> Operator:
+    """The operator that puts numbers elsewhere: point i of the plane is a copy of point places[i], in C order."""
+    source = _all_channels(places.ravel(), axes.n_channels)
+    return Operator(np.arange(axes.d), source, np.ones(axes.d, np.float32), axes.d)
+
+
 def _all_channels(points: NDArray[np.intp], n_channels: int) -> NDArray[np.intp]:
     """Indices of every channel of every point of the plane."""
     return (points[:, None] * n_channels + np.arange(n_channels)).ravel()
@@ -131,6 +138,35 @@ class OperatorStack:
         entries = slice(ends[0], ends[-1])
         return csr_array((self.data[entries], self.indices[entries], ends - ends[0]), shape=(self.d, self.d))
 
+    @property
+    def linear(self) -> bool:
+        """Templates have an orbit."""
+        return True
+
+    def act(self, X: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        """Row r n + i of `out` is the adjoint of element i times row r of X; both may be wider than d."""
+        from streamfeat.kernels.warp import apply_operators  # half a second of numba that groups alone do without
+
+        apply_operators(self.indptr, self.indices, self.data, X, out)
+
+    def forward(self, T: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Every element on every template: out[j, i] = R_i t_j, (m, d) -> (m, n, d)."""
+        out = np.empty((len(T), self.n, self.d), np.float32)
+        for i in range(self.n):
+            out[:, i] = (self.adjoint(i).T @ T.T).T
+        return out
+
+    def defects(self) -> NDArray[np.float64]:
+        """||R^T R - I||_F / sqrt(d) of each element, (n,); see `unitarity_defect`."""
+        from scipy.sparse import eye_array
+
+        identity = eye_array(self.d, format="csr")
+        defects = []
+        for i in range(self.n):
+            adjoint = self.adjoint(i).astype(np.float64)
+            defects.append(np.sqrt(((adjoint @ adjoint.T - identity).data ** 2).sum() / self.d))
+        return np.array(defects)
+
 
 def stack(
     operators: Sequence[Operator],
@@ -163,7 +199,11 @@ def stack(
     )
 
 
-def apply_forward(factor: OperatorStack, T: NDArray[np.float32]) -> NDArray[np.float32]:
+Elements = OperatorStack | InputMoves
+"""The elements of one factor that acts on vectors: by matrices, or by a rule."""
+
+
+def apply_forward(factor: Elements, T: NDArray[np.float32]) -> NDArray[np.float32]:
     """Every element of one factor on every template.
 
     Parameters
@@ -173,15 +213,12 @@ def apply_forward(factor: OperatorStack, T: NDArray[np.float32]) -> NDArray[np.f
     Returns
     -------
     (m, n, d) float32
-        out[j, i] = R_i t_j.
+        out[j, i] = R_i t_j; copies of t_j for a factor that depends on the input and so has no orbit.
     """
-    out = np.empty((len(T), factor.n, factor.d), np.float32)
-    for i in range(factor.n):
-        out[:, i] = (factor.adjoint(i).T @ T.T).T
-    return out
+    return factor.forward(T)
 
 
-def apply_group(factors: Sequence[OperatorStack], T: NDArray[np.float32]) -> NDArray[np.float32]:
+def apply_group(factors: Sequence[Elements], T: NDArray[np.float32]) -> NDArray[np.float32]:
     """Every element g = f_1 f_2 ... f_k of a product on every template; the order of `element_parameters`.
 
     Parameters
@@ -201,17 +238,10 @@ def apply_group(factors: Sequence[OperatorStack], T: NDArray[np.float32]) -> NDA
     return np.ascontiguousarray(orbit)
 
 
-def unitarity_defect(factor: OperatorStack) -> NDArray[np.float64]:
+def unitarity_defect(factor: Elements) -> NDArray[np.float64]:
     """How far each element is from keeping inner products: ||R^T R - I||_F / sqrt(d), (n,).
 
-    0 for whole circular shifts, flips and quarter turns; sqrt(k / d) for a shift that drops k of d numbers. (The
-    spectral norm would be 1 as soon as one number is dropped.)
+    0 for whole circular shifts, flips, quarter turns and permutations; sqrt(k / d) for a shift that drops k of d
+    numbers. (The spectral norm would be 1 as soon as one number is dropped.)
     """
-    from scipy.sparse import eye_array
-
-    identity = eye_array(factor.d, format="csr")
-    defects = []
-    for i in range(factor.n):
-        adjoint = factor.adjoint(i).astype(np.float64)
-        defects.append(np.sqrt(((adjoint @ adjoint.T - identity).data ** 2).sum() / factor.d))
-    return np.array(defects)
+    return factor.defects()

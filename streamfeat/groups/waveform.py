@@ -6,12 +6,13 @@ These actions are not linear in what is projected, so a bank that uses them is d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.groups.audio import check_cents, check_rate
+from streamfeat.groups.space import Space
 
 WINDOW_S = 0.05
 """Length of the vocoder's window, to the nearest power of two: 512 samples at 8 kHz, 1024 at 20 kHz."""
@@ -64,8 +65,8 @@ def waveform_tempo(samples: NDArray[np.float32], rate_hz: int, rate: float) -> N
 class WaveformPitch:
     """Factor "waveform_pitch": cents up."""
 
-    names: ClassVar[tuple[str, ...]] = ("cents",)
-    identity: ClassVar[tuple[float, ...]] = (0.0,)
+    def space(self) -> Space:
+        return Space(("cents",), (0.0,))
 
     def check(self, cents: float) -> None:
         check_cents(cents)
@@ -78,8 +79,8 @@ class WaveformPitch:
 class WaveformTempo:
     """Factor "waveform_tempo": how many times as fast."""
 
-    names: ClassVar[tuple[str, ...]] = ("rate",)
-    identity: ClassVar[tuple[float, ...]] = (1.0,)
+    def space(self) -> Space:
+        return Space(("rate",), (1.0,))
 
     def check(self, rate: float) -> None:
         check_rate(rate)

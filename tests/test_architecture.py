@@ -18,9 +18,9 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("projections", "layers"),
     ("bank",),
     ("featuremap",),
-    ("client", "presets"),
+    ("client", "presets", "kernel_error", "baselines"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart",),
+    ("quickstart", "reproduce"),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

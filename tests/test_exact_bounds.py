@@ -11,6 +11,7 @@ import pytest
 from streamfeat.errors import InvalidArgument
 from streamfeat.exact.bounds import (
     cdf_bound,
+    cdf_group_bound,
     debiased,
     group_bound,
     rff_bound,
@@ -95,4 +96,5 @@ def test_rates_are_those_of_the_theorems() -> None:
     """1/sqrt(m), 1/sqrt(r), and s/n beside them."""
     assert rff_pairs_bound(9, 100, 0.1) / rff_pairs_bound(9, 10_000, 0.1) == pytest.approx(10)
     assert group_bound(10, 9, 0.1) / group_bound(1000, 9, 0.1) == pytest.approx(10)
+    assert cdf_group_bound(9, 1.5, 50, 10, 0.1) / cdf_group_bound(9, 1.5, 50, 1000, 0.1) == pytest.approx(10)
     assert cdf_bound(9, 1.5, 100, 25, 0.1) - 0.06 == pytest.approx(10 * (cdf_bound(9, 1.5, 10_000, 25, 0.1) - 0.06))

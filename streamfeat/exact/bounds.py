@@ -94,3 +94,12 @@ def cdf_bound(n_points: int, s: float, m: int, n_bins: int, delta: float) -> flo
     Hoeffding over m templates, each worth a number in [0, 2s] (and s / n of discretisation), with a union over pairs.
     """
     return s / n_bins + 2.0 * s * math.sqrt(math.log(n_points * (n_points + 1) / delta) / (2.0 * m))
+
+
+def cdf_group_bound(n_points: int, s: float, m: int, r: int, delta: float) -> float:
+    """epsilon_2 of paper A's Theorem 2 for n points, m templates and r elements: 4s sqrt(log(2 n m / delta) / (2r)).
+
+    Each empirical psi is within sqrt(log(2 n m / delta) / (2r)) of its own for all tau at once (Dvoretzky, Kiefer,
+    Wolfowitz; Massart's constant) with a union over points and templates; products of two, over an interval of 2s.
+    """
+    return 4.0 * s * math.sqrt(math.log(2.0 * n_points * m / delta) / (2.0 * r))

@@ -1,0 +1,189 @@
+"""How far a feature map's inner products are from the kernel they estimate, beside what the theorems promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankstore import Bank
+from streamfeat.errors import InvalidArgument
+from streamfeat.exact.bounds import cdf_bound, cdf_group_bound, debiased, group_bound, rff_pairs_bound
+from streamfeat.exact.cdf import truncated_kernel
+from streamfeat.exact.orbits import base_mean, distance, gaussian, orbit_mean
+from streamfeat.featuremap import FeatureMap
+from streamfeat.pooling import Cdf, Fourier
+from streamfeat.projections import move
+from streamfeat.signals.signal import Signal
+from streamfeat.templates import source_table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """Estimate against kernel, on one set of items.
+
+    Attributes
+    ----------
+    spectral, frobenius : float
+        ||K_hat - K|| / ||K|| in the two norms.
+    largest : float
+        max |K_hat - K|.
+    debiased_spectral, debiased_frobenius : float
+        The same once the share of equal pairs of elements is taken off; that of the estimate itself where |G| = 1.
+    bound : float
+        With probability 1 - delta, `largest` is below: Mroueh et al. 2015, Theorem 2; Raj et al. 2017, Theorem 3.1.
+    n_items, m, r : int
+        Items, templates, group elements.
+    """
+
+    spectral: float
+    frobenius: float
+    largest: float
+    debiased_spectral: float
+    debiased_frobenius: float
+    bound: float
+    n_items: int
+    m: int
+    r: int
+
+
+def kernel_error(
+    feature_map: FeatureMap,
+    items: Sequence[Signal] | NDArray[Any],
+    exact: NDArray[Any] | None = None,
+    *,
+    delta: float = 0.05,
+) -> KernelError:
+    """Compare the Gram matrix of a feature map with the exact one.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    items : signals, or vectors (n, d) as the front end gives them
+    exact : (n, n), optional
+        The kernel of the law that the bank's elements were drawn from (`streamfeat.exact`). Without it, the kernel of
+        the bank's own elements: what is left is then the error of the templates alone.
+    delta : float
+        How often the bound may fail.
+
+    Raises
+    ------
+    InvalidArgument
+        The bank estimates no kernel that is known exactly; see `own_kernel`.
+
+    Examples
+    --------
+    >>> error = kernel_error(FeatureMap.fit("digits-image"), signals)          # doctest: +SKIP
+    >>> error.largest < error.bound                                            # doctest: +SKIP
+    True
+    """
+    vectors = _vectors(feature_map, items)
+    bank = feature_map.bank
+    n, r = len(vectors), bank.n_group
+    base = base_kernel(bank, vectors)
+    Phi = feature_map.dense(feature_map.of_vectors(vectors)).astype(np.float64)
+    estimate = Phi @ Phi.T
+    K = own_kernel(bank, vectors) if exact is None else np.asarray(exact, np.float64)
+    if K.shape != (n, n):
+        raise InvalidArgument(f"the exact kernel of {n} items must have the shape {(n, n)}, got {K.shape}")
+    better, target = estimate, K
+    if r > 1:
+        better = debiased(estimate, base, r)
+        target = debiased(K, base, r) if exact is None else K
+    return KernelError(
+        spectral=_relative(estimate - K, K, 2),
+        frobenius=_relative(estimate - K, K, "fro"),
+        largest=float(np.abs(estimate - K).max()),
+        debiased_spectral=_relative(better - target, target, 2),
+        debiased_frobenius=_relative(better - target, target, "fro"),
+        bound=_bound(bank, n, exact is not None, delta),
+        n_items=n,
+        m=bank.m,
+        r=r,
+    )
+
+
+def own_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
+    """What inner products of features estimate, given the bank's group elements: the mean over its templates' law.
+
+    Fourier, Gaussian frequencies: mean over i, j of k(g_i* x, g_j* z) (Raj et al. 2017, equation 6). CDF, `paper`
+    thresholds: s - c d_G over the same pairs (Mroueh et al. 2015, Theorem 1). All of a group: its Haar kernel.
+
+    Parameters
+    ----------
+    vectors : (n, d)
+
+    Returns
+    -------
+    (n, n) float64
+
+    Raises
+    ------
+    InvalidArgument
+        Another pooling, template source or form; templates that are renormalised, so that the action on the input is
+        not the whole of it; a second layer.
+    """
+    _check_known(bank)
+    n, r = len(vectors), bank.n_group
+    orbits = move(bank, np.asarray(vectors, np.float32))[: n * r, : bank.d].reshape(n, r, -1)
+    pooling = bank.spec.pooling
+    if isinstance(pooling, Fourier):
+        return orbit_mean(orbits, orbits, gaussian(pooling.sigma))
+    return truncated_kernel(orbit_mean(orbits, orbits, distance), bank.d, bank.spec.templates.epsilon)
+
+
+def base_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
+    """The kernel without the group, k(x, z): what two equal elements give where the action is unitary."""
+    _check_known(bank)
+    pooling = bank.spec.pooling
+    if isinstance(pooling, Fourier):
+        return base_mean(vectors, vectors, gaussian(pooling.sigma))
+    return truncated_kernel(base_mean(vectors, vectors, distance), bank.d, bank.spec.templates.epsilon)
+
+
+def _check_known(bank: Bank) -> None:
+    spec, pooling = bank.spec, bank.spec.pooling
+    source = source_table(spec.templates)
+    gaussian_kind = source["source"] in ("gaussian", "fourier", "hadamard", "user") and "kernel" not in source
+    known = isinstance(pooling, Fourier) or (isinstance(pooling, Cdf) and pooling.thresholds == "paper")
+    if not (known and gaussian_kind and spec.layer2 is None and bank.form == "operators"):
+        raise InvalidArgument(
+            f"bank {bank.name!r} estimates no kernel that is known exactly: that takes Gaussian templates with 'paper' "
+            "thresholds or Gaussian frequencies, form 'operators' and no second layer"
+        )
+    # float32 norms of gt over those of t
+    if "scale" in bank.arrays and np.abs(bank.arrays["scale"][bank.arrays["scale"] > 0] - 1).max() > 1e-5:
+        raise InvalidArgument(
+            f"bank {bank.name!r} scales moved templates back to their norm, and its kernel is not known exactly; "
+            "build it with renormalise = false"
+        )
+
+
+def _bound(bank: Bank, n: int, sampled: bool, delta: float) -> float:
+    each = delta / 2 if sampled else delta
+    pooling = bank.spec.pooling
+    if isinstance(pooling, Fourier):
+        return rff_pairs_bound(n, bank.m, each) + (group_bound(bank.n_group, n, each) if sampled else 0.0)
+    assert isinstance(pooling, Cdf)  # `_check_known`
+    s = 1 + bank.spec.templates.epsilon
+    group = cdf_group_bound(n, s, bank.m, bank.n_group, each) if sampled else 0.0
+    return cdf_bound(n, s, bank.m, pooling.n_bins, each) + group
+
+
+def _relative(error: Floats, K: Floats, norm: Any) -> float:
+    return float(np.linalg.norm(error, norm) / np.linalg.norm(K, norm))
+
+
+def _vectors(feature_map: FeatureMap, items: Sequence[Signal] | NDArray[Any]) -> NDArray[np.float32]:
+    if isinstance(items, np.ndarray):
+        if items.ndim != 2 or items.shape[1] != feature_map.bank.d or len(items) == 0:
+            raise InvalidArgument(f"vectors must have the shape (n, {feature_map.bank.d}), got {items.shape}")
+        return np.asarray(items, np.float32)
+    if not items:
+        raise InvalidArgument("a kernel is compared on at least one item, got none")
+    return np.stack([feature_map.front_end(signal) for signal in items])

@@ -201,7 +201,13 @@ def _preset_folder() -> Any:
 
 def _whole_numbers(table: Mapping[str, Any]) -> dict[str, Any]:
     """8.0 is 8: a hash must not depend on how a number was typed. Where a float is meant it becomes one again."""
-    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in table.items()}
+    return {key: _whole_number(value) for key, value in table.items()}
+
+
+def _whole_number(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _whole_numbers(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_json(spec: Mapping[str, Any]) -> str:

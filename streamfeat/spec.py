@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -27,8 +27,9 @@ def read_table(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     Parameters
     ----------
     cls : type
-        A dataclass whose fields are int, float, bool, str, a Literal of strings or a union of these; None is for
-        what is left out. Its `__post_init__` may raise `ConfigError` for values that do not go together.
+        A dataclass whose fields are int, float, bool, str, a Literal of strings, a dataclass of the same kind (a
+        table in the table) or a union of these; None is for what is left out. Its `__post_init__` may raise
+        `ConfigError` for values that do not go together.
     table : mapping
         Field name to value. A field with a default may be left out; an int is welcome where a float is meant.
     where : str
@@ -56,7 +57,11 @@ def read_table(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
 def as_table(record: DataclassInstance) -> dict[str, Any]:
     """The canonical table of a dataclass: every field but None, plain JSON types, in the order of the fields."""
-    return {name: value for name, value in asdict(record).items() if value is not None}
+    return _without_none(asdict(record))
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {k: _without_none(v) if isinstance(v, dict) else v for k, v in table.items() if v is not None}
 
 
 def refuse_unknown(table: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -77,6 +82,8 @@ def pick(choices: Mapping[str, V], name: object, what: str) -> V:
 def _plain(value: Any, hint: Any, where: str) -> Any:
     """The value as the one Python type that `hint` stands for."""
     for member in _members(hint):
+        if isinstance(member, type) and is_dataclass(member) and isinstance(value, Mapping):
+            return read_table(member, value, where)
         if _fits(value, member):
             return float(value) if member is float else value
     raise ConfigError(f"{where} must be {_describe(hint)}, got {value!r}")
@@ -102,6 +109,8 @@ def _describe(hint: Any) -> str:
         return " or ".join(map(_describe, _members(hint)))
     if get_origin(hint) is Literal:
         return "one of " + _list(get_args(hint))
+    if is_dataclass(hint):
+        return "a table"
     return {int: "an integer", float: "a finite number", bool: "true or false", str: "text"}[hint]
 
 

@@ -259,6 +259,23 @@ def gurls_guesses(falling: Sequence[float], r: int, n: int, n_lambda: int = 20, 
     return [smallest * math.exp(i / (n_lambda - 1) * math.log(largest / smallest)) / n for i in range(n_lambda)]
 
 
+def squared_distances(X: NDArray[Any], Z: NDArray[Any]) -> NDArray[np.float64]:
+    """|x - z|^2, a pair at a time."""
+    return np.array([[sum((float(a) - float(b)) ** 2 for a, b in zip(x, z, strict=True)) for z in Z] for x in X])
+
+
+def gaussian_gram(X: NDArray[Any], Z: NDArray[Any], sigma: float) -> NDArray[np.float64]:
+    """exp(-|x - z|^2 / (2 sigma^2))."""
+    return np.array([[math.exp(-d / (2 * sigma**2)) for d in row] for row in squared_distances(X, Z)])
+
+
+def gurls_sigmas(X: NDArray[Any], n_sigma: int = 25) -> list[float]:
+    """GURLS' kernel_rbf: widths from the first hundredth of the distances to the largest, smallest first."""
+    pairs = sorted(float(squared_distances(X, X)[i, j]) for i in range(len(X)) for j in range(i))
+    low, high = math.sqrt(pairs[math.floor(0.01 * len(pairs) + 1) - 1]), math.sqrt(pairs[-1])
+    return [low * (high / low) ** (i / (n_sigma - 1)) for i in range(n_sigma)]
+
+
 def nested_leave_one_group_out(
     X: NDArray[Any], codes: NDArray[np.intp], groups: Sequence[int], penalties: Sequence[float], intercept: bool
 ) -> tuple[dict[int, float], NDArray[np.intp]]:

@@ -15,6 +15,8 @@ from streamfeat.kernels import LANES, ROWS, kernel, padded
 from streamfeat.kernels.cdf import count_below
 from streamfeat.kernels.fourier import MAX_PROJECTION, mean_cos_sin
 from streamfeat.kernels.project import project, project_orbits, rescale
+from streamfeat.kernels.statistics import combine, largest, order_statistics, power_means
+from streamfeat.kernels.values import LOWEST, polynomial, rbf
 from streamfeat.kernels.warp import apply_operators
 from tests import naive
 
@@ -167,3 +169,82 @@ def test_a_kernel_compiles_without_a_cache(caplog: pytest.LogCaptureFixture) -> 
     kernel(types.void(float32[::1]))(namespace["set_one"])(out)
     assert out[0] == 1
     assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------ kernel values, statistics
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.5, 3.0])
+def test_rbf_is_the_exponential_of_the_distance(sigma: float) -> None:
+    """Values are the definition's; what is not above exp(-87) becomes that."""
+    x, T = normal(20, 6) / 2, normal(21, 5, LANES, 6) / 2
+    T[0, 0] = x
+    P = (T @ x).astype(np.float32)
+    squares = np.square(T).sum(axis=2)
+    rbf(squares, float(np.square(x).sum()), 1 / (2 * sigma**2), P)
+    expected = np.array([[naive.kernel_value({"kind": "rbf", "sigma": sigma}, x, t) for t in row] for row in T])
+    # the distance is right to a few eps of the squares it is put together from, and exp to 2 eps
+    error = 4 * np.finfo(np.float32).eps * (1 + (squares + np.square(x).sum()) / (2 * sigma**2))
+    assert (np.abs(P - expected) <= error * expected + 2 * np.exp(LOWEST)).all()
+    assert (P <= 1).all()
+
+
+def test_exp_is_right_over_its_whole_range() -> None:
+    """exp to 2e-7 from -87 to 0, where squares and x are zero."""
+    y = np.linspace(LOWEST, 0, 100 * LANES).reshape(100, LANES).astype(np.float32)
+    P = (y / 2).astype(np.float32)
+    rbf(np.zeros_like(y), 0.0, 1.0, P)
+    # rounding of the reduced argument and of seven products: 2 eps
+    np.testing.assert_allclose(P, np.exp(y.astype(np.float64)), rtol=2.4e-7)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 5])
+def test_polynomial_is_the_power(degree: int) -> None:
+    """(p + offset)^degree."""
+    P = normal(22, 5, LANES)
+    expected = (P.astype(np.float64) + 0.5) ** degree
+    polynomial(0.5, degree, P)
+    # the sum and each product are rounded once
+    np.testing.assert_allclose(P, expected, rtol=degree * 2.4e-7, atol=degree * 1e-6)
+
+
+def test_power_means_are_means_of_powers() -> None:
+    """In float64, for a part of the lanes as for all."""
+    V = normal(23, 7, LANES)
+    out = np.empty((LANES, 4))
+    power_means(V, out)
+    np.testing.assert_allclose(out, naive.power_means(V, 4), rtol=1e-12, atol=1e-14)
+    few = np.empty((3, 4))
+    power_means(V, few)
+    np.testing.assert_array_equal(few, out[:3])
+
+
+def test_largest_is_the_largest() -> None:
+    """Of each lane, also where all are negative, in any order of g."""
+    V = -np.abs(normal(24, 7, LANES))
+    out = np.empty(5, np.float32)
+    largest(V, out)
+    np.testing.assert_array_equal(out, V.max(axis=0)[:5])
+
+
+@given(st.integers(1, 70), st.integers(1, 6), st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_order_statistics_sort_any_number_of_rows(G: int, n: int, seed: int) -> None:
+    """Quantiles are the naive ones, and the rows end up sorted: with ties, for every G."""
+    V = np.round(normal(seed, G, LANES), 1)
+    places = (np.linspace(0, 1, n) if n > 1 else np.array([0.5])) * (G - 1)
+    ranks = np.floor(places).astype(np.int64)
+    out = np.empty((LANES, n), np.float32)
+    given_values = V.copy()
+    order_statistics(ranks, (places - ranks).astype(np.float32), V, out)
+    np.testing.assert_array_equal(V, np.sort(given_values, axis=0))
+    np.testing.assert_allclose(out, naive.quantiles(given_values, n), atol=1e-5)  # float32 shares of values below 10
+
+
+@pytest.mark.parametrize("m", [1, 3, 4, 70])
+def test_combine_is_the_matrix_product(m: int) -> None:
+    """W' v with float64 sums."""
+    v, W = normal(25, m).astype(np.float64), normal(26, m, m)
+    out = np.empty(m, np.float32)
+    combine(v, W, out)
+    np.testing.assert_allclose(out, W.T.astype(np.float64) @ v, rtol=1e-6, atol=1e-12)

@@ -12,6 +12,14 @@ from streamfeat.spec import as_table, pick, read_table
 
 
 @dataclass(frozen=True)
+class Shape:
+    """An example of a table in a table."""
+
+    side: int
+    depth: float | None = None
+
+
+@dataclass(frozen=True)
 class Window:
     """An example of a table."""
 
@@ -21,6 +29,7 @@ class Window:
     centred: bool = True
     name: str = ""
     width: float | Literal["median"] | None = None
+    shape: Shape | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -51,11 +60,19 @@ def test_a_union_takes_what_one_of_its_members_takes() -> None:
         assert (width, type(width)) == (meant, type(meant))
 
 
+def test_a_table_in_a_table_is_a_dataclass_in_a_dataclass() -> None:
+    """It is read with its own fields, and left out of it is what is None."""
+    table = {"n": 3, "shape": {"side": 2}}
+    window = read_table(Window, table, "window")
+    assert window.shape == Shape(2)
+    assert as_table(window)["shape"] == {"side": 2}
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({}, r"window needs 'n' \(an integer\)"),
-        ({"n": 3, "size": 4}, "window has no parameter 'size'; known: n, share, kind, centred, name, width"),
+        ({"n": 3, "size": 4}, "window has no parameter 'size'; known: n, share, kind, centred, name, width, shape"),
         ({"n": "3"}, "window: n must be an integer, got '3'"),
         ({"n": 3.0}, "n must be an integer, got 3.0"),
         ({"n": True}, "n must be an integer, got True"),
@@ -68,6 +85,9 @@ def test_a_union_takes_what_one_of_its_members_takes() -> None:
         ({"n": 3, "name": 1}, "name must be text, got 1"),
         ({"n": 3, "width": "mean"}, "width must be a finite number or one of median, got 'mean'"),
         ({"n": 3, "width": None}, "width must be a finite number or one of median, got None"),
+        ({"n": 3, "shape": 4}, "shape must be a table, got 4"),
+        ({"n": 3, "shape": {}}, "window: shape needs 'side'"),
+        ({"n": 3, "shape": {"side": 1, "height": 2}}, "window: shape has no parameter 'height'; known: side, depth"),
         ({"n": 0}, "window: n must be at least 1, got 0"),
     ],
 )

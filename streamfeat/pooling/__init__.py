@@ -12,10 +12,29 @@ from typing import Any, ClassVar, Protocol
 from streamfeat.errors import ConfigError
 from streamfeat.pooling.cdf import Cdf
 from streamfeat.pooling.fourier import Fourier
+from streamfeat.pooling.kernel import BaseKernel
 from streamfeat.pooling.material import Array, Material, Pass, Size
+from streamfeat.pooling.nystrom import Nystrom
+from streamfeat.pooling.statistics import Max, Mean, Moments, Quantiles
 from streamfeat.spec import as_table, read_table
 
-__all__ = ["POOLINGS", "Cdf", "Fourier", "Material", "Pass", "Pooling", "Size", "pooling_table", "read_pooling"]
+__all__ = [
+    "POOLINGS",
+    "BaseKernel",
+    "Cdf",
+    "Fourier",
+    "Material",
+    "Max",
+    "Mean",
+    "Moments",
+    "Nystrom",
+    "Pass",
+    "Pooling",
+    "Quantiles",
+    "Size",
+    "pooling_table",
+    "read_pooling",
+]
 
 
 class Pooling(Protocol):
@@ -50,7 +69,9 @@ class Pooling(Protocol):
         ...
 
 
-POOLINGS: dict[str, type[Pooling]] = {kind.kind: kind for kind in (Cdf, Fourier)}
+POOLINGS: dict[str, type[Pooling]] = {
+    kind.kind: kind for kind in (Cdf, Fourier, Nystrom, Mean, Max, Moments, Quantiles)
+}
 """Name in a spec -> kind of pooling."""
 
 

@@ -33,6 +33,8 @@ class Material:
     size : Size
     vectors : (N, d) float32
         Of the signals the bank is built from; none, if it takes none.
+    templates : callable
+        -> every t, (m, d).
     orbits : callable
         Numbers of templates -> every gt, (n, G, d).
     project : callable
@@ -42,6 +44,7 @@ class Material:
 
     size: Size
     vectors: Floats
+    templates: Callable[[], Floats]
     orbits: Callable[[Sequence[int]], Floats]
     project: Callable[[Floats], Iterator[tuple[slice, int, Floats]]]
     rng: np.random.Generator

@@ -10,10 +10,11 @@ hash names the content: what was built, not when, where or by which version of s
 Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d is rounded up to a multiple of four:
 
     form operators   templates (n_blocks, d, LANES), scale (n_blocks, G, LANES) where gt is renormalised,
-                     factor<j>_indptr (n, d + 1), _indices (nnz,), _data (nnz,): the adjoints of factor j
+                     factor<j>_indptr (n, d + 1), _indices (nnz,), _data (nnz,): the adjoints of factor j,
+                     unless it acts on inputs by a rule: then its parameters are all it needs
     form dense       orbits (n_blocks, G, d, LANES): every gt
     both             thresholds (n_blocks, n_thresholds, LANES) where the pooling is a CDF,
-                     factor<j>_parameters (n, p): what moved, for people
+                     factor<j>_parameters (n, p): what makes each element
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
-from streamfeat.groups.axes import Axes
+from streamfeat.groups import Axes, Elements, OperatorStack, input_moves
 
 FORMAT = "streamfeat-bank-1"
 MANIFEST = "manifest.json"
@@ -92,6 +93,18 @@ class Bank:
         """What the numbers of a template are."""
         a = self.manifest["axes"]
         return Axes(tuple(a["names"]), tuple(a["shape"]), tuple(a["band_hz"]), a["rate_hz"])
+
+    @cached_property
+    def factors(self) -> tuple[Elements, ...]:
+        """What moves templates, in the order of the product; form operators only, the other has its orbits."""
+        return tuple(self._factor(j, entry) for j, entry in enumerate(self.manifest["factors"]))
+
+    def _factor(self, j: int, entry: Mapping[str, Any]) -> Elements:
+        table, parameters = self.manifest["spec"]["group"][j], self.arrays[f"factor{j}_parameters"]
+        if f"factor{j}_indptr" not in self.arrays:
+            return input_moves(table, self.axes, parameters)
+        indptr, indices, data = (self.arrays[f"factor{j}_{part}"] for part in ("indptr", "indices", "data"))
+        return OperatorStack(indptr, indices, data, parameters, tuple(entry["parameters"]), table)
 
     @property
     def name(self) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 from streamfeat.bankstore import Bank
 from streamfeat.kernels import LANES, ROWS, Floats, padded
 from streamfeat.kernels.project import project, project_orbits, rescale
-from streamfeat.kernels.warp import apply_operators
 
 ROWS_AT_ONCE = 32
 """Items share a pass until they have this many rows: a bank without a group would waste three rows in four."""
@@ -70,14 +69,13 @@ def move(bank: Bank, vectors: Floats) -> Floats:
     (>= n G, >= d) float32
         Row i G + g is g* x_i; zeros fill rows up to `ROWS` and columns up to the bank's.
     """
-    n, factors = len(vectors), len(bank.manifest["factors"])
+    n = len(vectors)
     X = _rows(bank, padded(n, ROWS))
     X[:n, : bank.d] = vectors
-    for j in range(factors):
-        indptr, indices, data = (bank.arrays[f"factor{j}_{part}"] for part in ("indptr", "indices", "data"))
-        moved = _rows(bank, padded(n * len(indptr), ROWS))
-        apply_operators(indptr, indices, data, X[:n], moved)
-        X, n = moved, n * len(indptr)
+    for factor in bank.factors:
+        moved = _rows(bank, padded(n * factor.n, ROWS))
+        factor.act(X[:n], moved)
+        X, n = moved, n * factor.n
     return X
 
 

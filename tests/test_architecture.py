@@ -15,7 +15,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("config", "signals", "groups", "templates", "pooling", "layer2", "learn", "exact", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("bankstore", "model", "connection"),
-    ("projections", "layers"),
+    ("projections", "layers", "orbits"),
     ("bank",),
     ("featuremap",),
     ("client", "presets", "kernel_error", "baselines"),

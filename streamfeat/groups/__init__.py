@@ -57,6 +57,7 @@ __all__ = [
     "apply_group",
     "element_parameters",
     "input_moves",
+    "inputs_first",
     "make_factor",
     "make_group",
     "make_law",
@@ -112,11 +113,16 @@ def make_group(specs: Sequence[Mapping[str, Any]], axes: Axes, rng: np.random.Ge
         orbit (`noisy_norm`) behind another: it acts on the input itself.
     """
     factors = tuple(make_factor(spec, axes, rng) for spec in specs)
+    inputs_first(factors)
+    return factors
+
+
+def inputs_first(factors: Sequence[Elements]) -> None:
+    """Raise `ConfigError` for a factor that depends on the input behind one that moves templates."""
     linear = [factor.linear for factor in factors]
     if linear != sorted(linear):
-        names = ", ".join(str(spec["factor"]) for spec in specs)
+        names = ", ".join(str(factor.spec.get("factor", "user")) for factor in factors)
         raise ConfigError(f"factors that depend on the input come first, before all that move templates; got {names}")
-    return factors
 
 
 def make_factor(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -> Elements:

@@ -1,0 +1,237 @@
+"""What moves a bank's templates: the elements of each factor and their arrays, and the orbits they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.bankstore import Bank
+from streamfeat.errors import ConfigError, InvalidArgument
+from streamfeat.frontends import FrontEnd
+from streamfeat.groups import (
+    Elements,
+    OperatorStack,
+    WaveformMoves,
+    apply_group,
+    inputs_first,
+    make_factor,
+    n_elements,
+)
+from streamfeat.groups.axes import Axes
+from streamfeat.kernels import LANES, Floats, blocks_of, padded
+from streamfeat.signals.signal import Signal
+
+CHUNK_BYTES = 64 << 20
+"""Orbits are computed for as many templates at a time as fit here."""
+
+USER = "user"
+"""A factor whose operators the caller hands over; its spec says no more."""
+
+USER_ORBITS = "user_orbits"
+"""The factor of a group that is known by its orbits alone: gt for each t and g, from the caller."""
+
+Progress = Callable[[int, int], None]
+Orbits = NDArray[Any] | Sequence[Sequence[Signal]]
+
+
+@dataclass(frozen=True, eq=False)
+class UserOrbits:
+    """The one factor of a bank whose orbits are given: transform 0 is the template itself.
+
+    Attributes
+    ----------
+    vectors : (m, G, d) float32
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("index",)
+    spec: ClassVar[Mapping[str, Any]] = {"factor": USER_ORBITS}
+    vectors: Floats
+
+    @property
+    def n(self) -> int:
+        """|G|."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """Each transform's number in its orbit, (G, 1)."""
+        return np.arange(self.n, dtype=np.float64)[:, None]
+
+
+Factor = Elements | WaveformMoves | UserOrbits
+
+
+def takes_orbits(spec: BankSpec) -> bool:
+    """Whether a bank is built from orbits that the caller gives.
+
+    Raises
+    ------
+    ConfigError
+        Other factors beside them, another form than dense, templates from elsewhere.
+    """
+    if not any(factor["factor"] == USER_ORBITS for factor in spec.group):
+        return False
+    if list(spec.group) != [{"factor": USER_ORBITS}] or spec.form != "dense" or spec.templates.source != USER:
+        raise ConfigError(
+            f"bank {spec.name!r}: given orbits are the whole group, stored as they are; they need group = "
+            f"[{{factor = '{USER_ORBITS}'}}] alone, form = 'dense' and templates.source = 'user', got "
+            f"{[dict(factor) for factor in spec.group]}, {spec.form!r} and {spec.templates.source!r}"
+        )
+    return True
+
+
+def user_orbits(given: Orbits, spec: BankSpec, front_end: FrontEnd) -> UserOrbits:
+    """Given orbits, checked: m of them, G transforms each, every gt at the norm of t if the spec says so.
+
+    Parameters
+    ----------
+    given : (m, G, d) array, or m sequences of G signals
+        Signals pass the front end; an array is taken as what a front end gave. The first transform of each orbit is
+        the template itself; the others keep their order, the same transform at the same place in each orbit or not:
+        pooling does not look at it.
+    """
+    m, d = spec.templates.m, front_end.d
+    if isinstance(given, np.ndarray):
+        vectors = given.astype(np.float32)
+    else:
+        sizes = [len(orbit) for orbit in given]
+        odd = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
+        if odd is not None:
+            raise InvalidArgument(
+                f"every orbit must have as many transforms; orbit 0 has {sizes[0]}, orbit {odd} has {sizes[odd]}"
+            )
+        vectors = np.array([[front_end(signal) for signal in orbit] for orbit in given], np.float32)
+    if vectors.ndim != 3 or vectors.shape[0] != m or vectors.shape[2] != d or vectors.shape[1] == 0:
+        raise ConfigError(
+            f"bank {spec.name!r} takes orbits of shape (m, |G|, d) = ({m}, |G|, {d}), got {vectors.shape}; set "
+            "templates.m to the number of orbits"
+        )
+    if not np.isfinite(vectors).all():
+        orbit = int(np.argmin(np.isfinite(vectors).all(axis=(1, 2))))
+        raise InvalidArgument(f"orbits must be finite, orbit {orbit} is not")
+    if spec.renormalise:
+        norms = np.linalg.norm(vectors.astype(np.float64), axis=2, keepdims=True)
+        vectors *= np.divide(norms[:, :1], norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
+    return UserOrbits(vectors)
+
+
+def factors_of(
+    spec: BankSpec, axes: Axes, operators: Sequence[OperatorStack], rng: np.random.Generator
+) -> list[Elements]:
+    """The elements of every factor that acts on vectors; those called "user" are taken from `operators`, in order."""
+    wanted = sum(factor["factor"] == USER for factor in spec.group)
+    if wanted != len(operators) or any(stack.d != axes.d for stack in operators):
+        raise ConfigError(
+            f"bank {spec.name!r} has {wanted} group factors called 'user' and needs as many operator stacks of "
+            f"d = {axes.d}, got {len(operators)} of d = {[stack.d for stack in operators]}"
+        )
+    given = iter(operators)
+    factors = [next(given) if factor["factor"] == USER else make_factor(factor, axes, rng) for factor in spec.group]
+    inputs_first(factors)
+    if spec.form == "dense":
+        need_orbits(spec.name, factors)
+    return factors
+
+
+def need_orbits(name: str, factors: Sequence[Elements]) -> None:
+    """Raise `ConfigError` unless templates have an orbit under every factor."""
+    without = [str(factor.spec["factor"]) for factor in factors if not factor.linear]
+    if without:
+        raise ConfigError(
+            f"bank {name!r} has no dense form: {', '.join(without)} depends on the input, there is no gt to be stored; "
+            "use form = 'operators'"
+        )
+
+
+def operator_arrays(
+    spec: BankSpec, factors: Sequence[Elements], T: Floats, progress: Progress | None
+) -> dict[str, NDArray[Any]]:
+    """Templates and what moves them, as the operators form stores it."""
+    arrays: dict[str, NDArray[Any]] = {"templates": blocks_of(T, padded(T.shape[1], 4))}
+    if spec.renormalise and factors:
+        arrays["scale"] = _scale(factors, T, progress)
+    for j, factor in enumerate(factors):
+        if isinstance(factor, OperatorStack):
+            arrays |= {f"factor{j}_{part}": getattr(factor, part) for part in ("indptr", "indices", "data")}
+    return arrays
+
+
+def parameter_arrays(factors: Sequence[Factor]) -> dict[str, NDArray[np.float64]]:
+    """What makes each element: for people, and for factors that act by a rule."""
+    return {f"factor{j}_parameters": np.asarray(f.parameters, np.float64) for j, f in enumerate(factors)}
+
+
+def is_operator_array(name: str) -> bool:
+    """What the dense form replaces by the orbits themselves."""
+    return name in ("templates", "scale", "signs") or (name.startswith("factor") and not name.endswith("_parameters"))
+
+
+def template_vectors(bank: Bank) -> Floats:
+    """The templates, (m, d). Of a dense bank: the first of each orbit, the identity unless the spec left it out."""
+    blocks = bank.arrays["orbits"][:, 0] if bank.form == "dense" else bank.arrays["templates"]
+    return np.ascontiguousarray(blocks[:, : bank.d].transpose(0, 2, 1).reshape(-1, bank.d)[: bank.m])
+
+
+def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
+    """gt for the chosen templates and every g, renormalised, (len(chosen), G, d); the last factor fastest.
+
+    A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies.
+    """
+    if bank.form == "dense":
+        stored = bank.arrays["orbits"]
+        return np.stack([stored[t // LANES, :, : bank.d, t % LANES] for t in chosen])
+    moved = apply_group(bank.factors, template_vectors(bank)[list(chosen)])
+    scale = bank.arrays.get("scale")
+    if scale is not None:
+        moved *= np.stack([scale[t // LANES, :, t % LANES] for t in chosen])[:, :, None]
+    return moved
+
+
+def every_orbit(bank: Bank) -> Iterator[Floats]:
+    """The orbit of each template, (G, d), some templates at a time."""
+    step = max(1, CHUNK_BYTES // (4 * bank.n_group * bank.d))
+    for first in range(0, bank.m, step):
+        yield from orbits(bank, range(first, min(first + step, bank.m)))
+
+
+def moved_recording(front_end: FrontEnd, moves: Sequence[WaveformMoves], signal: Signal) -> Floats:
+    """front_end(g signal) for every g, (G, d); the last factor moves first and changes fastest."""
+    rate_hz = signal.rate_hz
+    if rate_hz is None:
+        raise ConfigError(
+            f"{signal.name or 'signal'}: waveform factors move audio, got {signal.kind}; use other factors"
+        )
+    waveforms = [signal.unit_scale()]
+    for factor in reversed(moves):
+        waveforms = [factor.move(i, samples, rate_hz) for i in range(factor.n) for samples in waveforms]
+    return np.stack([front_end(Signal("audio", samples, rate_hz, signal.name)) for samples in waveforms])
+
+
+def stored_orbits(each: Iterable[Floats], G: int, m: int, d: int, progress: Progress | None) -> Floats:
+    """Orbits (G, d), one a template, laid out for `project_orbits`: (n_blocks, G, d, LANES)."""
+    stored = np.zeros((padded(m, LANES) // LANES, G, padded(d, 4), LANES), np.float32)
+    for t, orbit in enumerate(each):
+        stored[t // LANES, :, :d, t % LANES] = orbit
+        if progress:
+            progress(t + 1, m)
+    return stored
+
+
+def _scale(factors: Sequence[Elements], T: Floats, progress: Progress | None) -> Floats:
+    """|t| / |gt| in blocks, (n_blocks, G, LANES); 0 where gt is 0."""
+    G, (m, d) = n_elements(factors), T.shape
+    scale = np.zeros((m, G))
+    step = max(1, CHUNK_BYTES // (4 * G * d))
+    for first in range(0, m, step):
+        chunk = T[first : first + step]
+        norms = np.linalg.norm(apply_group(factors, chunk).astype(np.float64), axis=2)
+        wanted = np.linalg.norm(chunk.astype(np.float64), axis=1)[:, None]
+        np.divide(wanted, norms, out=scale[first : first + step], where=norms > 0)
+        if progress:
+            progress(min(first + step, m), m)
+    return blocks_of(scale)

@@ -69,7 +69,7 @@ def test_every_preset_is_a_spec() -> None:
     [
         ({"name": "Bad Name"}, ["name", "'Bad Name'"]),
         ({"pooling": None}, ["needs", "'pooling'"]),
-        ({"pooling": {"kind": "max"}}, ["pooling.kind", "'cdf', 'fourier'", "'max'"]),
+        ({"pooling": {"kind": "median"}}, ["pooling.kind", "'cdf', 'fourier'", "'median'"]),
         ({"pooling": {"kind": "cdf", "thresholds": "sigma"}}, ["pooling", "'n_bins'"]),
         ({"pooling": {"kind": "cdf", "thresholds": "paper", "n_bins": 5, "reach": 2}}, ["pooling", "reach", "2"]),
         ({"pooling": {"kind": "cdf", "thresholds": "sigma", "n_bins": 5, "sigma": 2}}, ["pooling", "'sigma'", "known"]),

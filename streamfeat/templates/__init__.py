@@ -15,7 +15,7 @@ from streamfeat.spec import as_table, read_table
 from streamfeat.templates.data import Data, Landmarks, choose_rows, choose_spread_rows, data_templates
 from streamfeat.templates.fourier import Frequencies, cauchy_templates, fourier_templates
 from streamfeat.templates.gaussian import Gaussian, gaussian_templates
-from streamfeat.templates.hadamard import Hadamard, hadamard_rows
+from streamfeat.templates.hadamard import Hadamard, hadamard_templates
 from streamfeat.templates.request import Drawn, Request
 from streamfeat.templates.user import User, user_templates
 
@@ -30,7 +30,7 @@ __all__ = [
     "data_templates",
     "fourier_templates",
     "gaussian_templates",
-    "hadamard_rows",
+    "hadamard_templates",
     "read_source",
     "source_table",
     "user_templates",

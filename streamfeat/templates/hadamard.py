@@ -33,38 +33,35 @@ class Hadamard:
 
     def draw(self, request: Request) -> Drawn:
         """The rows, and the signs that they follow from: `signs` (n_matrices, 3, p) int8."""
-        signs = draw_signs(self.m, request.d, request.rng)
-        scale = 1.0 if request.sigma is None else math.sqrt(request.d) / request.sigma
-        return Drawn(np.asarray(hadamard_rows(signs, self.m, request.d) * scale, np.float32), {"signs": signs})
+        T, signs = hadamard_templates(self.m, request.d, request.rng)
+        if request.sigma is not None:
+            T *= math.sqrt(request.d) / request.sigma
+        return Drawn(T.astype(np.float32), {"signs": signs})
 
 
-def draw_signs(m: int, d: int, rng: np.random.Generator) -> NDArray[np.int8]:
-    """The diagonals D1, D2, D3 of as many independent matrices as m rows take, (n_matrices, 3, p).
-
-    p is the power of two that is at least d. At tiny p a row may vanish on the first d columns: its matrix is drawn
-    again.
-    """
-    p = 1 << (d - 1).bit_length()
-    signs = np.empty((-(-m // p), 3, p), np.int8)
-    for matrix in signs:
-        matrix[:] = rng.choice(np.array([-1, 1], np.int8), size=(3, p))
-        while not _rows_of(matrix, p)[:, :d].any(axis=1).all():
-            matrix[:] = rng.choice(np.array([-1, 1], np.int8), size=(3, p))
-    return signs
-
-
-def hadamard_rows(signs: NDArray[np.int8], m: int, d: int) -> NDArray[np.float64]:
-    """The first m rows of the matrices one after the other, cut to d columns, at unit norm: (m, d).
+def hadamard_templates(m: int, d: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """The first m rows of independent matrices H D3 H D2 H D1 one after the other, cut to d columns, at unit norm.
 
     A fast transform gives the same projections from the signs: x padded with zeros, signs D1, transform, D2, transform,
     D3, transform; then each number over the norm of its row, which is 1 where d is a power of two.
+
+    Returns
+    -------
+    T : (m, d) float64
+    signs : (n_matrices, 3, p) int8
+        The diagonals D1, D2, D3; p is the power of two that is at least d. At tiny p a row may vanish on the first d
+        columns: its matrix is drawn again.
     """
-    p = signs.shape[2]
-    rows: NDArray[np.float64] = np.concatenate([_rows_of(matrix, min(p, m - p * i)) for i, matrix in enumerate(signs)])[
-        :, :d
-    ]
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
+    p = 1 << (d - 1).bit_length()
+    signs = np.empty((-(-m // p), 3, p), np.int8)
+    T = np.zeros((m, d))
+    for i, matrix in enumerate(signs):
+        rows = T[p * i : p * (i + 1)]
+        while not rows.any(axis=1).all():
+            matrix[:] = rng.choice(np.array([-1, 1], np.int8), size=(3, p))
+            rows[:] = _rows_of(matrix, len(rows))[:, :d]
+    T /= np.linalg.norm(T, axis=1, keepdims=True)
+    return T, signs
 
 
 def walsh_hadamard(X: NDArray[Any]) -> NDArray[np.float64]:

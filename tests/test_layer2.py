@@ -1,0 +1,128 @@
+"""Layer 2: plain random Fourier features of the first layer's Phi."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from streamfeat.bank import build_bank, materialise
+from streamfeat.bankspec import BankSpec
+from streamfeat.errors import ConfigError
+from streamfeat.featuremap import FeatureMap
+from streamfeat.layer2 import Layer2, median_distance
+from tests import naive
+from tests.test_bank import ROTATION, SHIFT, pictures
+from tests.test_bankspec import small
+
+FIRST: dict[str, dict[str, Any]] = {
+    "cdf": {},
+    "fourier": {"templates": {"source": "fourier", "m": 70}, "pooling": {"kind": "fourier", "sigma": 0.5}},
+    "nystrom": {
+        "templates": {"source": "landmarks", "m": 10},
+        "pooling": {"kind": "nystrom", "kernel": {"kind": "rbf", "sigma": 0.5}},
+    },
+    "quantiles": {"pooling": {"kind": "quantiles", "n": 3, "kernel": {"kind": "linear"}}},
+}
+
+
+def map_of(first: str, m: int = 70, sigma: float | str = 0.3, **changes: Any) -> FeatureMap:
+    layer2 = {"kind": "fourier", "m": m, "sigma": sigma}
+    spec = small(**{"group": [ROTATION, SHIFT], "layer2": layer2, **FIRST[first], **changes})
+    return FeatureMap(build_bank(BankSpec.from_dict(spec), pictures(40, seed=1)))
+
+
+def first_of(fmap: FeatureMap) -> FeatureMap:
+    """The same bank without its second layer."""
+    spec = fmap.bank.spec.as_dict()
+    return FeatureMap(build_bank(BankSpec.from_dict({**spec, "layer2": {"kind": "none"}}), pictures(40, seed=1)))
+
+
+def frequencies(fmap: FeatureMap) -> NDArray[np.float64]:
+    """W (m2, D1) from its blocks."""
+    blocks, layer2 = fmap.bank.arrays["layer2_frequencies"], fmap.bank.spec.layer2
+    assert layer2 is not None
+    return np.asarray(blocks.transpose(0, 2, 1).reshape(-1, blocks.shape[1])[: layer2.m], np.float64)
+
+
+@pytest.mark.parametrize("first", list(FIRST))
+def test_features_are_those_of_the_definition(first: str) -> None:
+    """cos and sin of <w, Phi(x)> over sqrt(m2), Phi the dense feature of the same bank without the second layer."""
+    fmap = map_of(first)
+    plain = first_of(fmap)
+    W = frequencies(fmap)
+    assert (fmap.n_features, fmap.bank.dtype) == (140, "<f4")
+    for signal in pictures(3):
+        phi = plain.dense(plain.one(signal))
+        expected = naive.fourier_feature(W[:, : len(phi)], phi)
+        assert not W[:, len(phi) :].any()
+        # float32 sums of up to 140 products of size 1 / 0.3, cos to 1e-6
+        np.testing.assert_allclose(fmap.one(signal), expected, atol=1e-5)
+        np.testing.assert_array_equal(fmap.dense(fmap.one(signal)), fmap.one(signal))
+
+
+@pytest.mark.parametrize("first", list(FIRST))
+def test_an_items_feature_depends_on_the_item_alone(first: str, tmp_path: Any) -> None:
+    """In any company and order, from a saved bank: the same to the bit; from stored orbits: within rounding."""
+    fmap = map_of(first)
+    signals = pictures(70)
+    whole = fmap.transform(signals)
+    order = np.random.default_rng(0).permutation(70)
+    again = FeatureMap.open(fmap.bank.save(tmp_path))
+    np.testing.assert_array_equal(again.transform([signals[i] for i in order]), whole[order])
+    np.testing.assert_array_equal(again.one(signals[3]), whole[3])
+    dense = FeatureMap(materialise(fmap.bank)).transform(signals)
+    # a count may differ by one where a projection lies within rounding of a threshold: none does for most
+    assert np.mean(np.abs(dense - whole) < 1e-5) > 0.99
+
+
+def test_inner_products_estimate_the_hyperkernel() -> None:
+    """<Psi(x), Psi(z)> averages to exp(-||Phi(x) - Phi(z)||^2 / (2 sigma^2)) (Raj et al. 2017, section 4)."""
+    m, sigma = 20_000, 0.2
+    fmap = map_of("fourier", m=m, sigma=sigma)
+    signals = pictures(2)
+    phi = first_of(fmap).transform(signals).astype(np.float64)
+    expected = math.exp(-np.square(phi[0] - phi[1]).sum() / (2 * sigma**2))
+    psi = fmap.transform(signals).astype(np.float64).reshape(2, 2, m)
+    per_frequency = m * (psi[0] * psi[1]).sum(axis=0)
+    assert abs(per_frequency.mean() - expected) < 5 * per_frequency.std() / math.sqrt(m)  # 5 sigma
+    assert 0.05 < expected < 0.95  # so the line above says something
+
+
+def test_a_median_width_is_the_median_distance() -> None:
+    """Of the Phi of the bank's signals; the bank tells it, and builds the same again."""
+    fmap = map_of("fourier", sigma="median")
+    phi = first_of(fmap).transform(pictures(40, seed=1)).astype(np.float64)
+    distances = [np.linalg.norm(phi[i] - phi[j]) for i in range(40) for j in range(i)]
+    np.testing.assert_allclose(fmap.bank.arrays["layer2_sigma"], [np.median(distances)], rtol=1e-6)  # float32 Phi
+    assert fmap.bank.spec.needs_signals
+    assert fmap.bank.hash == map_of("fourier", sigma="median").bank.hash
+    with pytest.raises(ConfigError, match="give some"):
+        build_bank(fmap.bank.spec)
+
+
+def test_seeds_and_widths_make_other_features() -> None:
+    """Another seed draws other frequencies; half the width doubles them, the first layer staying as it is."""
+    one, wide, other = (frequencies(map_of("cdf", **c)) for c in ({}, {"sigma": 0.6}, {"seed": 1}))
+    np.testing.assert_allclose(one, 2 * wide, rtol=1e-6)
+    assert not np.array_equal(one, other)
+
+
+def test_a_median_needs_signals_that_differ() -> None:
+    """One signal, or equal ones, have no distance."""
+    rng = np.random.default_rng(0)
+    for phi in (np.ones((1, 3), np.float32), np.ones((9, 3), np.float32)):
+        with pytest.raises(ConfigError, match="two signals that differ"):
+            median_distance(phi, rng)
+    many = rng.standard_normal((1500, 3)).astype(np.float32)
+    # a median of half a million distances of sd 1: 1000 of 1500 rows tell it to a few percent
+    assert abs(median_distance(many, rng) / median_distance(many[:1000], rng) - 1) < 0.1
+
+
+def test_a_width_too_small_to_compute_is_refused() -> None:
+    """cos and sin are right up to a bound."""
+    with pytest.raises(ConfigError, match=r"larger layer2\.sigma"):
+        Layer2(4, 1e-6).build(10, np.empty((0, 10), np.float32), np.random.default_rng(0))

@@ -82,10 +82,6 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         status = cli.main(words, prog_name="streamfeat", standalone_mode=False)
         return status if isinstance(status, int) else EXIT_OK
-    except BrokenPipeError:
-        # the reader of our output went away; keep the interpreter from complaining about it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
     except (KeyboardInterrupt, Exception) as error:
         line, exit_status = _account(error)
         if exit_status == EXIT_INTERNAL and words[:1] == ["--trace"]:
@@ -103,7 +99,7 @@ def _account(error: BaseException) -> tuple[str, int]:
         if message.startswith("Usage:"):  # a group without a command: its help
             return message, EXIT_USAGE
         command = context.command_path if context else "streamfeat"
-        return f"{command}: {message.rstrip('.')}; see {command} --help", EXIT_USAGE
+        return f"{command}: {' '.join(message.split()).rstrip('.')}; see {command} --help", EXIT_USAGE
     if isinstance(error, StreamfeatError):
         return f"streamfeat: {error.reason}", error.exit_status
     if isinstance(error, OSError) and error.filename is not None:

@@ -21,6 +21,7 @@ from types import TracebackType
 
 from streamfeat.client import Client
 from streamfeat.config import Settings
+from streamfeat.endpoints import claim_endpoint
 from streamfeat.errors import ConfigError, Unavailable
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -71,7 +72,7 @@ class LocalFleet:
     Raises
     ------
     ConfigError
-        A process ended while starting; its last words are in the message.
+        Another fleet is there; or a process ended while starting: its last words are in the message.
     Unavailable
         Not ready in time.
     """
@@ -122,6 +123,9 @@ class LocalFleet:
     def start(self) -> None:
         """Start every process and return when all have said that they are ready."""
         Path(self.settings.fleet.run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        # before anything runs: our workers would join a broker that is there already and take its workers' names
+        for endpoint in (self.settings.fleet.front, self.settings.fleet.back):
+            claim_endpoint(endpoint)
         self._spawn("broker", "broker", broker_arguments(self.settings))
         for n in range(self.n_workers if self.banks else 0):
             name = f"features-{n + 1}"

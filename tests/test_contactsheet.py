@@ -1,0 +1,76 @@
+"""Contact sheets: what is in which cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfeat.bank import Bank, open_bank, orbits, template_vectors
+from streamfeat.contactsheet import GAP, cell_pixels, contact_sheet
+from streamfeat.errors import InvalidArgument
+
+
+@pytest.fixture(scope="module")
+def bank(audio_bank: Path) -> Bank:
+    """The image bank."""
+    [path] = audio_bank.parent.glob("digits-image-*")
+    return open_bank(path)
+
+
+def test_rows_are_templates_and_columns_their_orbit(bank: Bank) -> None:
+    """The first column is the template itself; each row is stretched to its own range; frames are white."""
+    sheet = np.asarray(contact_sheet(bank, n_templates=3, n_elements=4))
+    side = 56 + 2 * GAP  # 28 x 28 enlarged twice
+    assert sheet.shape == (3 * side, 4 * side)
+    assert sheet.dtype == np.uint8
+    for row, template in enumerate(template_vectors(bank)[:3]):
+        strip = sheet[row * side : (row + 1) * side]
+        cell = strip[GAP : side - GAP : 2, GAP : side - GAP : 2].astype(float)
+        assert np.corrcoef(cell.ravel(), template)[0, 1] > 0.999  # rounded to 256 levels
+        inside = np.hstack([strip[GAP:-GAP, c * side + GAP : (c + 1) * side - GAP] for c in range(4)])
+        assert (inside.min(), inside.max()) == (0, 255)
+        assert set(strip[:GAP].ravel().tolist()) == {255}
+
+
+def test_never_more_than_there_is(bank: Bank, audio_bank: Path) -> None:
+    """Rows up to m, columns up to |G|, each element once."""
+    audio = open_bank(audio_bank)
+    sheet = contact_sheet(audio, n_templates=1, n_elements=1000)
+    narrow = contact_sheet(audio, n_templates=1, n_elements=audio.n_group)
+    assert sheet.size == narrow.size
+    first, last = orbits(bank, [0])[0][[0, -1]]
+    two = np.asarray(contact_sheet(bank, n_templates=1, n_elements=2)).astype(float)[GAP:-GAP:2]
+    for vector, start in ((first, GAP), (last, 56 + 3 * GAP)):
+        assert np.corrcoef(two[:28, start : start + 56 : 2].ravel(), vector)[0, 1] > 0.999
+
+
+def test_low_bands_are_at_the_bottom() -> None:
+    """A spectrogram is drawn as people read it; small ones are enlarged."""
+    vector = np.zeros(4 * 7, np.float32)
+    vector[0] = 1  # lowest band, first frame
+    picture = cell_pixels(vector, (4, 7), ("band", "frame"))
+    assert picture.shape == (56, 98)
+    assert picture[-14:, :14].all()
+    assert picture.sum() == 14 * 14
+
+
+def test_a_waveform_is_a_curve() -> None:
+    """Dark on light, as high as the peak, through the middle where it is silent."""
+    wave = np.sin(np.arange(500) / 80, dtype=np.float32)
+    picture = cell_pixels(wave, (500,), ("sample",))
+    assert picture.shape == (56, 112)
+    assert (picture == 0).any(axis=0).all()
+    assert (picture[0] == 0).any()
+    silent = cell_pixels(np.zeros(500, np.float32), (500,), ("sample",))
+    assert set(np.flatnonzero((silent == 0).any(axis=1)).tolist()) == {27}
+    short = cell_pixels(np.ones(3, np.float32), (3,), ("sample",))
+    assert (short == 0).any(axis=0).sum() == 3
+
+
+@pytest.mark.parametrize("numbers", [(0, 3), (3, 0)])
+def test_an_empty_sheet_is_refused(bank: Bank, numbers: tuple[int, int]) -> None:
+    """At least one of each."""
+    with pytest.raises(InvalidArgument, match=f"got {numbers[0]} x {numbers[1]}"):
+        contact_sheet(bank, n_templates=numbers[0], n_elements=numbers[1])

@@ -1,0 +1,85 @@
+"""Banks that have a name: built once, built again when the preset changes, and from recordings of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfeat.bank import build_bank, open_bank
+from streamfeat.bankspec import BankSpec
+from streamfeat.errors import NotFound
+from streamfeat.presets import build_named, ensure_bank, preset_names, preset_signals, read_signals
+from streamfeat.signals import open_corpus
+from tests.files import png
+
+
+def test_every_preset_is_a_spec() -> None:
+    """Each TOML file reads as a spec of its own name, and the defaults of `stream` and `push` are among them."""
+    assert {"digits-audio", "digits-image"} <= set(preset_names())
+    assert [BankSpec.preset(name).name for name in preset_names()] == list(preset_names())
+
+
+@pytest.mark.parametrize("name", ["digits-audio", "digits-image", "digits-tempo"])
+def test_a_preset_is_built_once(name: str, tmp_path: Path) -> None:
+    """The second time the bank is found, whether asked for by preset, bank name, hash or path."""
+    said: list[str] = []
+    path = ensure_bank(name, tmp_path, say=said.append)
+    assert said == [f"built bank {path.name}"]
+    for asked in (name, path.name, path.name[-12:], str(path)):
+        assert ensure_bank(asked, tmp_path, say=said.append) == path
+    assert len(said) == 1
+    assert open_bank(path).name == name
+
+
+def test_a_preset_of_another_version_is_built_again(tmp_path: Path) -> None:
+    """A bank of the name, from another spec, is not taken for it; both lie there."""
+    spec = BankSpec.preset("digits-audio")
+    other = build_bank(replace(spec, templates=replace(spec.templates, m=16))).save(tmp_path)
+    path = ensure_bank("digits-audio", tmp_path)
+    assert path != other
+    assert open_bank(path).m == spec.templates.m
+    assert ensure_bank("digits-audio", tmp_path) == path
+
+
+def test_plain_is_a_bank_of_its_own(tmp_path: Path) -> None:
+    """|G| = 1 under its own name, found again, beside the full one."""
+    said: list[str] = []
+    plain = ensure_bank("digits-audio", tmp_path, plain=True, say=said.append)
+    full = ensure_bank("digits-audio", tmp_path, say=said.append)
+    assert (open_bank(plain).n_group, open_bank(full).n_group) == (1, 15)
+    assert ensure_bank("digits-audio", tmp_path, plain=True, say=said.append) == plain
+    assert len(said) == 2
+
+
+def test_what_is_neither_preset_nor_bank(tmp_path: Path) -> None:
+    """NotFound; it lists what there is."""
+    with pytest.raises(NotFound, match=r"no bank 'digits'.*there are: none"):
+        ensure_bank("digits", tmp_path)
+    with pytest.raises(NotFound, match=r"there are digits-audio, .*a spec is a file ending in \.toml"):
+        build_named("digits", tmp_path)
+
+
+def test_signals_of_presets() -> None:
+    """None where everything is drawn at random; else every word of the synthetic speakers, the same each time."""
+    assert preset_signals("digits-audio") == []
+    first, second = preset_signals("digits-waveform"), preset_signals("digits-waveform")
+    assert len(first) == 24 * 11
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one.samples, other.samples)
+
+
+def test_signals_are_read_from_whatever_lies_there(corpus: Path, tmp_path: Path) -> None:
+    """A corpus, one recording, one picture, a folder of both kinds of which the recordings count, several in turn."""
+    utterances = open_corpus(corpus, strings=True).utterances
+    picture = tmp_path / "one.png"
+    picture.write_bytes(png(np.eye(9, dtype=np.uint8)))
+    assert len(read_signals([corpus])) == len(utterances)
+    [recording] = read_signals([utterances[0].path])
+    np.testing.assert_array_equal(recording.samples, utterances[0].read().samples)
+    kinds = [signal.kind for signal in read_signals([picture, utterances[0].path, tmp_path])]
+    assert kinds == ["image", "audio", "image"]
+    with pytest.raises(NotFound, match="nowhere"):
+        read_signals([tmp_path / "nowhere"])

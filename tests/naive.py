@@ -271,7 +271,8 @@ def gaussian_gram(X: NDArray[Any], Z: NDArray[Any], sigma: float) -> NDArray[np.
 
 def gurls_sigmas(X: NDArray[Any], n_sigma: int = 25) -> list[float]:
     """GURLS' kernel_rbf: widths from the first hundredth of the distances to the largest, smallest first."""
-    pairs = sorted(float(squared_distances(X, X)[i, j]) for i in range(len(X)) for j in range(i))
+    squared = squared_distances(X, X)
+    pairs = sorted(float(squared[i, j]) for i in range(len(X)) for j in range(i))
     low, high = math.sqrt(pairs[math.floor(0.01 * len(pairs) + 1) - 1]), math.sqrt(pairs[-1])
     return [low * (high / low) ** (i / (n_sigma - 1)) for i in range(n_sigma)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.rls import RLS
@@ -26,6 +27,17 @@ def test_leaving_out_weighted_rows_is_fitting_without(n: int, d: int, intercept:
         expected = naive.held_out_scores(X, Y, 0.5, intercept, list(range(n) if fold is None else fold), weights=w)
         # condition number about 1e3, and twice a difference of sums
         np.testing.assert_allclose(held_out, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("fold", [None, np.arange(12) % 4])
+def test_a_vanishing_penalty_has_a_limit(fold: NDArray[np.intp] | None) -> None:
+    """In the dual, with an intercept, held-out errors settle as the penalty goes to 0: nothing cancels in R."""
+    X, codes = problem(12, 30)
+    Y = one_against_all(codes)
+    spectrum = Spectrum.of(X - X.mean(axis=0), Y - Y.mean(axis=0), True)
+    near, at = (spectrum.held_out_errors(penalty, fold) for penalty in (1e-9, 1e-13))
+    # the least eigenvalue is about 10: what remains of the penalty is 1e-10, and rounding times a condition of 100
+    np.testing.assert_allclose(near, at, atol=1e-9)
 
 
 @pytest.mark.parametrize("standardise", ["none", "centre", "z-score"])

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.folds import Folds
 from streamfeat.learn.spectrum import Spectrum
+from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
 Lambda = float | Literal["loo", "logo", "holdout", "default"]
@@ -99,27 +99,19 @@ class LambdaChoice:
         """The lambda that needs no rows."""
         return RELATIVE_DEFAULT * mean_square if isinstance(self.lam, str) else self.lam
 
-    def choose(
-        self, spectrum: Spectrum, targets: Floats, codes: NDArray[np.intp] | None, folds: Folds
-    ) -> tuple[Floats, HeldOut]:
+    def choose(self, spectrum: Spectrum, training: Training) -> tuple[Floats, HeldOut]:
         """One lambda for each column of the targets, and the table it was chosen from.
 
         The best held-out accuracy wins, ties by the smaller squared error, then by the larger lambda; by
         "squared-error", and where there are no classes, accuracy has no say. `per_column` takes for each column the
         lambda of its own least squared error: one-against-all accuracy is blind where one row in ten counts.
 
-        Parameters
-        ----------
-        targets : ndarray of float64 (n, C)
-            Neither centred nor weighted.
-        codes : ndarray of intp (n,) or None
-            Column of the targets that is the row's class.
-
         Returns
         -------
         lam : ndarray of float64 (C,)
         held_out : HeldOut
         """
+        targets, codes, folds = training.Y, training.codes, training.folds
         n, n_columns = targets.shape
         judged = folds.judged(n, codes)
         candidates = self.candidates(spectrum)

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.checks import check_features, check_targets, check_weights
-from streamfeat.learn.folds import Folds
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.scaling import Scaling
 from streamfeat.learn.solution import Recipe, Solution
+from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
 
@@ -93,12 +93,10 @@ class RLSRegressor:
             Non-finite rows or targets, another count.
         """
         rows = check_features(X)
-        Y = check_targets(y, len(rows))
-        if not len(rows):
-            raise InvalidArgument("a regressor needs rows to fit, got none")
-        folds = Folds.of(self.recipe.choice.lam, len(rows), None, groups, holdout)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(rows))
-        self._solution = self.recipe.fit(rows, Y, None, folds, weight)
+        training = Training.of_numbers(
+            y, len(rows), self.recipe.choice.lam, groups=groups, sample_weight=sample_weight, holdout=holdout
+        )
+        self._solution = self.recipe.fit(rows, training)
         self._flat, self._moments = np.ndim(y) == 1, None
         return self
 

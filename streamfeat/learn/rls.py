@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.checks import Label, check_features, check_labels, check_weights
-from streamfeat.learn.classes import balanced, code, decode, need_classes, one_against_all
-from streamfeat.learn.folds import Folds
+from streamfeat.learn.classes import code, decode, need_classes, one_against_all
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.scaling import Scaling
 from streamfeat.learn.solution import IllConditioned, Recipe, Solution
+from streamfeat.learn.training import Training, check_balance
 
 __all__ = ["RLS", "IllConditioned"]
 
@@ -94,9 +94,7 @@ class RLS:
     ) -> None:
         choice = LambdaChoice.of(lam, grid, measure, per_class)
         self.recipe = Recipe.of(choice, standardise, unit_norm, rank, seed)
-        if not isinstance(balance, bool):
-            raise InvalidArgument(f"balance must be true or false, got {balance!r}")
-        self.balance = balance
+        self.balance = check_balance(balance)
         self._solution: Solution | None = None
         self._moments: Moments | None = None
         self._columns: list[Label] = []
@@ -113,7 +111,7 @@ class RLS:
         """Choose lambda and solve for all rows at once.
 
         With `groups` and a number as `lam`, `held_out_` still tells what leaving each group out would have scored.
-        Memory 8 bytes x (n D + 2 min(n, D)^2 + n min(n, D)); where that is too much, `partial_fit` needs 8 D^2.
+        Memory 8 bytes x (n D + 2 min(n, D)^2 + 2 n min(n, D)); where that is too much, `partial_fit` needs 8 D^2.
 
         Parameters
         ----------
@@ -133,15 +131,17 @@ class RLS:
             Non-finite or ragged rows, mixed label types, one class only, "logo" with fewer than two groups.
         """
         rows = check_features(X)
-        labels = check_labels(y, len(rows))
-        classes = need_classes(labels)
-        codes = code(labels, classes)
-        folds = Folds.of(self.lam, len(rows), codes, groups, holdout)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(rows))
-        weight = balanced(codes, weight) if self.balance else weight
-        Y = one_against_all(codes, len(classes))
-        self._solution = self.recipe.fit(rows, Y, codes, folds, weight)
-        self.classes_, self._moments = classes, None
+        training = Training.of_labels(
+            y,
+            len(rows),
+            self.lam,
+            groups=groups,
+            sample_weight=sample_weight,
+            holdout=holdout,
+            balance=self.balance,
+        )
+        self._solution = self.recipe.fit(rows, training)
+        self.classes_, self._moments = training.classes, None
         return self
 
     def partial_fit(

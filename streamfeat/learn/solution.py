@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.folds import Folds
 from streamfeat.learn.lambdas import HELD_OUT_NAMES, HeldOut, LambdaChoice
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.scaling import Scaling, check_standardise
 from streamfeat.learn.spectrum import Spectrum
+from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
 
@@ -130,19 +130,9 @@ class Recipe:
         """Whether there is an intercept."""
         return self.standardise != "none"
 
-    def fit(
-        self, rows: NDArray[Any], Y: Floats, codes: NDArray[np.intp] | None, folds: Folds, weight: Floats | None
-    ) -> Solution:
-        """Choose lambda and solve for all rows at once.
-
-        Parameters
-        ----------
-        rows : ndarray (n, D), Y : ndarray of float64 (n, C), codes : ndarray of intp (n,) or None
-            Checked features, targets, and the classes these stand for.
-        weight : ndarray of float64 (n,) or None
-            Of each row, over 0; their mean does not matter.
-        """
-        n = len(rows)
+    def fit(self, rows: NDArray[Any], training: Training) -> Solution:
+        """Choose lambda and solve for all rows (n, D) at once."""
+        n, Y, weight = len(rows), training.Y, training.weight
         if weight is not None:
             weight = weight * (n / weight.sum())
         scaling = Scaling.of_rows(rows, self.standardise, self.unit_norm, weight)  # type: ignore[arg-type]
@@ -162,7 +152,7 @@ class Recipe:
         else:
             rng = np.random.default_rng(self.seed)
             spectrum = Spectrum.of_rank(Z, T, self.centred, root=root, rank=self.rank, rng=rng)
-        lam, held_out = self.choice.choose(spectrum, Y, codes, folds)
+        lam, held_out = self.choice.choose(spectrum, training)
         W = spectrum.weights(n * lam)
         gradient, right = Z.T @ (Z @ W - T) + n * lam * W, Z.T @ T
         if spectrum.V is not None:  # a rank solves the equations in its own directions

@@ -9,7 +9,9 @@ that, and the intercept goes unpenalised. With u = sqrt(w) / |sqrt(w)|, all resi
     primal (D < n):  Z'Z = V diag(l) V',  A = Z V,  N = I,  f = -1 / (l + p)
     dual:            ZZ' = A diag(l) A',            N = 0,  f =  p / (l + p)
 
-and what the model would have answered without the rows of B, penalty p held fixed, needs no second fit:
+(in the dual u is the eigenvector of l = 0, and is left out, f = 0, rather than subtracted: R shrinks with p, and 1 - 1
+would leave rounding of its size). What the model would have answered without the rows of B, penalty p held fixed,
+needs no second fit:
 
     e_B = y_B - yhat_B(without B) = R_BB^-1 (R Y)_B,    over sqrt(w_B).
 
@@ -22,7 +24,7 @@ With a rank k the rows are first projected on the k directions that a randomised
 
 Cost: n D min(n, D) for the Gram matrix, about 9 min(n, D)^3 for the decomposition (a rank k: 6 n D k in all), then
 n min(n, D) a lambda (one row out) or |B|^2 min(n, D) a group and lambda. Memory beside Z:
-8 bytes x (2 min(n, D)^2 + n min(n, D)), and 8 n C for each lambda that is tried.
+8 bytes x (2 min(n, D)^2 + 2 n min(n, D)), and 8 n C for each lambda that is tried.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class Spectrum:
     eigenvalues : ndarray of float64 (r,)
         l, rising, not negative; r = min(n, D), or the rank.
     A : ndarray of float64 (n, r)
-        Z V (primal) or the eigenvectors of ZZ' (dual).
+        Z V (primal) or the eigenvectors of ZZ' (dual; u first if there is an intercept).
     V : ndarray of float64 (D, r) or None
         Eigenvectors of Z'Z; None in the dual.
     Z : ndarray of float64 (n, D) or None
@@ -92,10 +94,18 @@ class Spectrum:
         cls, K: Floats, Y: Floats, intercept: bool, root: Floats | None = None, Z: Floats | None = None
     ) -> Spectrum:
         """Decompose a Gram matrix K (n, n), centred and weighted as its rows would be."""
-        eigenvalues, vectors = np.linalg.eigh(K)
+        root = ones(root, K)
+        if intercept:
+            # K u = 0; lifted over all others, u comes out alone and exact, and goes back to its place
+            u = root / np.linalg.norm(root)
+            lifted = 2.0 * float(np.linalg.norm(K)) or 1.0
+            eigenvalues, vectors = np.linalg.eigh(K + lifted * np.outer(u, u))
+            eigenvalues, vectors = np.append(0.0, eigenvalues[:-1]), np.column_stack([u, vectors[:, :-1]])
+        else:
+            eigenvalues, vectors = np.linalg.eigh(K)
         eigenvalues = eigenvalues.clip(min=0.0)
         scale = mean_square_of(float(eigenvalues.sum()), len(K))
-        return cls(Y, ones(root, K), intercept, True, scale, eigenvalues, vectors, None, Z)
+        return cls(Y, root, intercept, True, scale, eigenvalues, vectors, None, Z)
 
     @classmethod
     def of_rank(
@@ -127,8 +137,13 @@ class Spectrum:
         return self.A.T @ self.Y
 
     @cached_property
+    def _squared(self) -> Floats:
+        return np.square(self.A)
+
+    @cached_property
     def _u(self) -> Floats:
-        return self.root / np.linalg.norm(self.root) if self.intercept else np.zeros(len(self.root))
+        subtracted = self.intercept and not self.dual
+        return self.root / np.linalg.norm(self.root) if subtracted else np.zeros(len(self.root))
 
     def weights(self, penalty: float | Floats) -> Floats:
         """W (D, C) for p = n lam: one number, or one for each column of Y (C,).
@@ -149,7 +164,7 @@ class Spectrum:
         A, u = self.A, self._u
         errors = identity * self.Y + A @ (f[:, None] * self._projected)
         if fold is None:
-            kept = identity + np.einsum("ik,k,ik->i", A, f, A) - u * u
+            kept = identity + self._squared @ f - u * u
             return np.asarray(errors / (kept * self.root)[:, None])
         for rows in members(fold):
             block = (A[rows] * f) @ A[rows].T - np.outer(u[rows], u[rows])
@@ -171,7 +186,9 @@ class Spectrum:
     def _factors(self, penalty: float) -> tuple[float, Floats]:
         """The diagonal of N, and f."""
         if self.dual:
-            return 0.0, penalty / (self.eigenvalues + penalty)
+            f = penalty / (self.eigenvalues + penalty)
+            f[0] = 0.0 if self.intercept else f[0]
+            return 0.0, f
         return 1.0, -1.0 / (self.eigenvalues + penalty)
 
     def condition(self, penalty: float | Floats) -> float:

@@ -13,7 +13,7 @@ from streamfeat.cli.console import emit, json_option, with_settings, written_fil
 from streamfeat.config import Settings
 from streamfeat.contactsheet import contact_sheet
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK, StreamfeatError
-from streamfeat.presets import build_named, preset_names, read_signals
+from streamfeat.presets import build_named, preset_names
 
 
 @click.group(help="Build, list, show, verify and materialise banks.")
@@ -28,7 +28,8 @@ def command() -> None:
     "sources",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Unlabelled recordings or pictures for templates and thresholds. Presets have their own.",
+    help="Unlabelled recordings or pictures for templates and thresholds; for user_orbits a folder an orbit, or .npy. "
+    "Presets have their own.",
 )
 @click.option("--plain", is_flag=True, help="The same pipeline with |G| = 1, for comparison.")
 @with_settings
@@ -36,8 +37,7 @@ def command() -> None:
 def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings, json_to: str | None) -> None:
     """Build and save; what has the same hash is there already and is not written again."""
     started = time.monotonic()
-    signals = read_signals(sources) if sources else None
-    path = build_named(spec, Path(settings.fleet.bank_dir), signals=signals, plain=plain, say=_say)
+    path = build_named(spec, Path(settings.fleet.bank_dir), sources=sources, plain=plain, say=_say)
     report = {**_describe(open_bank(path, verify=False), path), "wall_s": round(time.monotonic() - started, 3)}
     emit(report, json_to, lambda: _print(report))
 

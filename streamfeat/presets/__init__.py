@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from streamfeat.bank import build_bank, find_bank, list_banks, open_bank
 from streamfeat.bankspec import BankSpec, presets
 from streamfeat.bankstore import MANIFEST
-from streamfeat.errors import ConfigError, NotFound
+from streamfeat.errors import ConfigError, InvalidArgument, NotFound
+from streamfeat.orbits import Orbits, takes_orbits
 from streamfeat.signals import Signal, open_corpus, open_images, read_audio
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
 from streamfeat.synth import synthesise_corpus
@@ -64,6 +67,7 @@ def build_named(
     bank_dir: Path,
     *,
     signals: Sequence[Signal] | None = None,
+    sources: Sequence[Path] = (),
     plain: bool = False,
     say: Say = lambda _: None,
 ) -> Path:
@@ -77,6 +81,8 @@ def build_named(
         Where banks are kept.
     signals : sequence of Signal, optional
         Unlabelled recordings or pictures for templates and thresholds; None: those of `preset_signals`.
+    sources : sequence of Path
+        Where such signals lie, instead; for a group of "user_orbits" where the orbits lie, see `read_orbits`.
     plain : bool
         The same pipeline with |G| = 1.
 
@@ -88,13 +94,16 @@ def build_named(
     if name not in preset_names() and not name.endswith(".toml"):
         raise NotFound(f"no preset {name!r}; there are {', '.join(preset_names())}; a spec is a file ending in .toml")
     spec = _wanted(BankSpec.from_toml(Path(name)) if name.endswith(".toml") else BankSpec.preset(name), plain)
+    orbits = read_orbits(sources) if sources and takes_orbits(spec) else None
+    if sources and not isinstance(orbits, np.ndarray):
+        signals = read_signals(sources) if orbits is None else [signal for orbit in orbits for signal in orbit]
     if signals is None and spec.needs_signals:
         if name.endswith(".toml"):
             raise ConfigError(f"{name}: templates or thresholds come from data; name a folder of it with --from")
         signals = preset_signals(name)
-    if signals is not None and not spec.needs_signals:
+    if signals is not None and not spec.needs_signals and orbits is None:
         say(f"{spec.name}: everything is drawn at random, the {len(signals)} recordings or pictures are not used")
-    path = build_bank(spec, signals).save(bank_dir)
+    path = build_bank(spec, signals, orbits=orbits).save(bank_dir)
     say(f"built bank {path.name}")
     return path
 
@@ -124,6 +133,37 @@ def read_signals(sources: Sequence[Path]) -> list[Signal]:
         A path holds neither, or one of them cannot be read.
     """
     return [signal for source in sources for signal in _read(source)]
+
+
+def read_orbits(sources: Sequence[Path]) -> Orbits:
+    """The orbits of templates: one folder an orbit, one file a transform.
+
+    Parameters
+    ----------
+    sources : one Path
+        A folder of folders, orbits in the order of their names; in each the recordings or pictures of one template, in
+        the order of their names, the template itself first (number them 000, 001 ...). Or an .npy file,
+        (m, |G|, d): what a front end gave.
+
+    Raises
+    ------
+    InvalidArgument
+        Not one path, no folder in it, or a file that cannot be read.
+    """
+    if len(sources) != 1:
+        raise InvalidArgument(
+            f"orbits lie in one folder (a folder in it for each) or one .npy file, got {len(sources)}"
+        )
+    [source] = sources
+    if source.suffix == ".npy":
+        try:
+            return np.asarray(np.load(source, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InvalidArgument(f"{source}: no array that can be read: {error}") from error
+    folders = sorted(f for f in source.glob("[!.]*") if f.is_dir())
+    if not folders:
+        raise InvalidArgument(f"{source}: no folders in it; orbits need one for each template, its transforms as files")
+    return [list(_read(folder)) for folder in folders]
 
 
 def _read(source: Path) -> Iterator[Signal]:

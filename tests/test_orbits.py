@@ -124,6 +124,9 @@ def test_uneven_orbits_are_refused(tmp_path: Path) -> None:
     told[3].pop()
     with pytest.raises(InvalidArgument, match="orbit 0 has 3, orbit 3 has 2"):
         build_bank(spec(), orbits=told)
+    (tmp_path / "face 003" / "001.png").unlink()
+    with pytest.raises(InvalidArgument, match=r"face 000 has 3, .*face 003 has 2"):
+        read_orbits([tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,14 @@ def read_orbits(sources: Sequence[Path]) -> Orbits:
     folders = sorted(f for f in source.glob("[!.]*") if f.is_dir())
     if not folders:
         raise InvalidArgument(f"{source}: no folders in it; orbits need one for each template, its transforms as files")
-    return [list(_read(folder)) for folder in folders]
+    orbits = [list(_read(folder)) for folder in folders]
+    for folder, orbit in zip(folders, orbits, strict=True):
+        if len(orbit) != len(orbits[0]):
+            raise InvalidArgument(
+                f"every orbit must have as many transforms; {folders[0]} has {len(orbits[0])}, "
+                f"{folder} has {len(orbit)}"
+            )
+    return orbits
 
 
 def _read(source: Path) -> Iterator[Signal]:

@@ -13,7 +13,8 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
                      factor<j>_indptr (n, d + 1), _indices (nnz,), _data (nnz,): the adjoints of factor j,
                      unless it acts on inputs by a rule: then its parameters are all it needs
     form dense       orbits (n_blocks, G, d, LANES): every gt
-    both             thresholds (n_blocks, n_thresholds, LANES) where the pooling is a CDF,
+    both             what the pooling keeps: thresholds (n_blocks, n_thresholds, LANES) of a CDF, squares and whitening,
+                     layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer,
                      factor<j>_parameters (n, p): what makes each element
 """
 
@@ -138,7 +139,7 @@ class Bank:
 
     @property
     def dtype(self) -> str:
-        """Of the features: "<u2" (CDF counts) or "<f4" (Fourier)."""
+        """Of the features: "<u2" (CDF counts) or "<f4" (all others)."""
         return str(self.manifest["dtype"])
 
     @property

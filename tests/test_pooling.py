@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,12 +14,15 @@ from numpy.typing import NDArray
 
 from streamfeat.bank import Bank, build_bank, materialise, orbits, template_vectors
 from streamfeat.bankspec import BankSpec, canonical_json
+from streamfeat.client import Client
 from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
-from streamfeat.pooling import POOLINGS, BaseKernel
+from streamfeat.kernels import LANES
+from streamfeat.pooling import POOLINGS, BaseKernel, Material, Pass, Size
 from streamfeat.pooling.nystrom import inverse_sqrt
 from streamfeat.signals.signal import Signal
 from tests import naive
+from tests.cluster import cluster
 from tests.test_bank import ROTATION, SHIFT, pictures, user_stack
 from tests.test_bankspec import small
 
@@ -213,6 +218,62 @@ def test_a_projection_never_exceeds_the_kernel() -> None:
 
 
 # --------------------------------------------------------------------------------------------------- specs, hashes
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """A user's kind: min_g <x, g t>."""
+
+    kind: ClassVar[str] = "smallest"
+    dtype: ClassVar[str] = "<f4"
+    takes: ClassVar[str] = "vectors"
+    needs_signals: ClassVar[bool] = False
+
+    times: float = 1.0
+
+    def n_features(self, m: int) -> int:
+        return m
+
+    def build(self, _material: Material) -> dict[str, Any]:
+        return {}
+
+    def pool(self, some: Pass, out: NDArray[Any]) -> None:
+        for block, P in some.projected:
+            rows = out[:, block * LANES : (block + 1) * LANES]
+            rows[:] = self.times * P.min(axis=1)[:, : rows.shape[1]]
+
+    def weight(self, _size: Size) -> float:
+        return 0.5
+
+
+def test_a_kind_of_pooling_is_one_class_in_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a line in POOLINGS it is read, checked, built, saved, opened, served and scaled."""
+    monkeypatch.setitem(POOLINGS, "smallest", Smallest)
+    fmap = FeatureMap.open(map_of({"kind": "smallest", "times": 2}).bank.save(tmp_path))
+    x = fmap.front_end(pictures(1, side=16)[0])
+    smallest = (orbits(fmap.bank, range(70)) @ x).min(axis=1)
+    np.testing.assert_allclose(fmap.of_vectors(x[None])[0], 2 * smallest, atol=1e-5)  # float32 sums of 256
+    np.testing.assert_array_equal(fmap.dense(fmap.of_vectors(x[None])), fmap.of_vectors(x[None]) / 2)
+    with pytest.raises(ConfigError, match="'smallest' has no parameter 'n'; known: times"):
+        spec_of({"kind": "smallest", "n": 2})
+
+
+def test_a_fleet_gives_the_same_features(tmp_path: Path) -> None:
+    """One feature worker serves a bank of every kind, with a second layer too: bit for bit those in process."""
+    maps = {}
+    for i, pooling in enumerate(KINDS.values()):
+        layer2 = {"kind": "fourier", "m": 20, "sigma": 0.5} if i % 2 else {"kind": "none"}
+        maps[f"kind-{i}"] = map_of(pooling, name=f"kind-{i}", layer2=layer2)
+    paths = [fmap.bank.save(tmp_path) for fmap in maps.values()]
+    signals = pictures(9, side=16)
+    with cluster() as running:
+        running.start_broker()
+        running.start_features("features", paths)
+        running.wait_ready("features")
+        with Client(running.front) as client:
+            for name, fmap in maps.items():
+                served = client.features(signals, bank=name)
+                np.testing.assert_array_equal(served, fmap.transform(signals))
 
 
 def test_equal_numbers_have_one_text_in_a_kernels_table_too() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamfeat.bank import build_bank, template_vectors
+from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError
 from streamfeat.templates import (
+    SOURCES,
     Drawn,
     Request,
     cauchy_templates,
@@ -26,6 +30,7 @@ from streamfeat.templates import (
 from streamfeat.templates.fourier import MAX_NORM
 from streamfeat.templates.hadamard import walsh_hadamard
 from tests import naive
+from tests.test_bankspec import small
 
 
 def test_gaussian_templates_are_short_enough() -> None:
@@ -137,6 +142,30 @@ def test_the_gaussian_kernel_is_not_written_down() -> None:
     plain, named = (read_source({"source": "fourier", "m": 3, **k}) for k in ({}, {"kernel": "gaussian"}))
     assert source_table(plain) == source_table(named) == {"source": "fourier", "m": 3, "epsilon": 0.5}
     assert source_table(read_source({"source": "fourier", "m": 3, "kernel": "laplacian"}))["kernel"] == "laplacian"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A user's source: template t is 1 up to entry t."""
+
+    source: ClassVar[str] = "steps"
+    gives: ClassVar[frozenset[str]] = frozenset({"vectors"})
+    needs_signals: ClassVar[bool] = False
+
+    m: int
+    epsilon: float = 0.5
+
+    def draw(self, request: Request) -> Drawn:
+        return Drawn(np.tri(self.m, request.d, dtype=np.float32))
+
+
+def test_a_source_is_one_class_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a line in SOURCES a bank is built from it."""
+    monkeypatch.setitem(SOURCES, "steps", Steps)
+    bank = build_bank(BankSpec.from_dict(small(templates={"source": "steps", "m": 8})))
+    np.testing.assert_array_equal(template_vectors(bank), np.tri(8, 16))
+    with pytest.raises(ConfigError, match=r"templates\.source with pooling\.kind = 'fourier' must be one of"):
+        BankSpec.from_dict(small(templates={"source": "steps", "m": 8}, pooling={"kind": "fourier", "sigma": 1}))
 
 
 # ----------------------------------------------------------------------------------------------------- structured

@@ -153,8 +153,8 @@ def _check_given(
     if (orbits is not None) != takes_orbits(spec):
         raise ConfigError(
             f"bank {spec.name!r}: orbits go with the group factor {USER_ORBITS!r} and only with it, got "
-            f"{[factor['factor'] for factor in spec.group]} {'without' if orbits is None else 'with'} orbits; give them "
-            "as orbits=, or a folder of them with --from"
+            f"{[factor['factor'] for factor in spec.group]} {'without' if orbits is None else 'with'} orbits; give "
+            "them as orbits=, or a folder of them with --from"
         )
     if (templates is None) != (spec.templates.source != USER or orbits is not None):
         raise ConfigError(

@@ -47,7 +47,10 @@ def tempo(axes: Axes, rate: float) -> Operator:
 
 
 def time_shift(axes: Axes, frames: float, border: Border = "zero") -> Operator:
-    """Move `frames` frames (or samples, for a waveform) later; whole numbers are exact copies."""
+    """Move `frames` frames (or samples, for a waveform) later; whole numbers are exact copies.
+
+    Fractions are read linearly between frames, which takes the highs from a waveform: `sample_shift` does not.
+    """
     if "sample" not in axes.names:
         axes.need("frame", by="time_shift")
     h, n = axes.plane

@@ -199,6 +199,7 @@ def _material(bank: Bank, vectors: Floats) -> Material:
         vectors,
         lambda: template_vectors(bank),
         lambda chosen: orbits(bank, chosen),
+        bank.form == "dense" or all(factor.linear for factor in bank.factors),
         project,
         _rng(bank.spec, "pooling"),
     )

@@ -20,6 +20,7 @@ from streamfeat.featuremap import FeatureMap
 from streamfeat.kernels import LANES
 from streamfeat.pooling import POOLINGS, BaseKernel, Material, Pass, Size
 from streamfeat.pooling.nystrom import inverse_sqrt
+from streamfeat.projections import move
 from streamfeat.signals.signal import Signal
 from tests import naive
 from tests.cluster import cluster
@@ -170,6 +171,31 @@ def test_landmarks_that_are_the_data_give_the_kernel_back(sigma: float, toleranc
     phi = fmap.dense(fmap.of_vectors(Z)).astype(np.float64)
     # what the floor leaves out is below 1e-6 lambda_max = 4e-5; float32 values give 1e-7 / sqrt(1e-6) at most
     np.testing.assert_allclose(phi @ phi.T, K, atol=tolerance)
+
+
+def coulomb(gram: str) -> FeatureMap:
+    """Symmetric matrices sorted by noisy norms: a group that acts on inputs and on nothing else."""
+    rng = np.random.default_rng(8)
+    matrices = [a @ a.T for a in rng.standard_normal((20, 5, 5))]
+    spec = small(
+        front_end=[{"stage": "array", "rows": 5, "columns": 5}],
+        group=[{"factor": "noisy_norm", "law": "gaussian", "sigma": 0.1, "n": 6}],
+        templates={"source": "landmarks", "m": 8},
+        pooling={"kind": "nystrom", "kernel": RBF, "gram": gram},
+    )
+    return FeatureMap(build_bank(BankSpec.from_dict(spec), [Signal("array", a.astype(np.float32)) for a in matrices]))
+
+
+def test_landmarks_meet_inputs_that_are_moved_by_a_rule() -> None:
+    """mean_g k(gx, z) over the sorted copies of x, whitened; no orbit of a landmark is there to be averaged."""
+    fmap = coulomb("base")
+    x = fmap.front_end(Signal("array", np.arange(25, dtype=np.float32).reshape(5, 5) % 7))
+    moved = move(fmap.bank, x[None])[: fmap.bank.n_group, :25]
+    values = BaseKernel("rbf", sigma=0.7).gram(moved, template_vectors(fmap.bank)).mean(axis=0)
+    expected = fmap.bank.arrays["whitening"].astype(float) @ values
+    np.testing.assert_allclose(fmap.of_vectors(x[None])[0], expected, atol=1e-5)  # float32
+    with pytest.raises(ConfigError, match="use gram = 'base'"):
+        coulomb("orbit")
 
 
 def plain_map(Z: NDArray[np.float32], **pooling: Any) -> FeatureMap:

@@ -1,5 +1,13 @@
 """What is kept of the projections of one template over the group: one file a kind.
 
+    pooling = {kind = "cdf", thresholds = "sigma", n_bins = 25}      # or "paper", "quantile"
+    pooling = {kind = "fourier", sigma = 0.5}
+    pooling = {kind = "nystrom", kernel = {kind = "rbf", sigma = 0.7}, gram = "orbit", floor = 1e-6}
+    pooling = {kind = "mean", kernel = {kind = "rbf", sigma = 0.7}}
+    pooling = {kind = "max", kernel = {kind = "linear"}}
+    pooling = {kind = "moments", kernel = {kind = "polynomial", degree = 2, offset = 1.0}, n = 3}
+    pooling = {kind = "quantiles", kernel = {kind = "linear"}, n = 5}
+
 A kind is a frozen dataclass whose fields are its parameters in a spec, with the methods of `Pooling`; one line in
 `POOLINGS` makes it known.
 """
@@ -40,6 +48,7 @@ __all__ = [
 class Pooling(Protocol):
     """Arrays at build, features at serving, and what their inner products estimate."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     kind: ClassVar[str]
     """Its name in a spec."""
     dtype: ClassVar[str]
@@ -87,12 +96,9 @@ def read_pooling(table: Mapping[str, Any]) -> Pooling:
     if kind not in POOLINGS:
         raise ConfigError(f"bank spec: pooling.kind must be one of {', '.join(map(repr, POOLINGS))}, got {kind!r}")
     parameters = {name: value for name, value in table.items() if name != "kind"}
-    cls: Any = POOLINGS[kind]
-    pooling: Pooling = read_table(cls, parameters, f"bank spec: pooling of kind {kind!r}")
-    return pooling
+    return read_table(POOLINGS[kind], parameters, f"bank spec: pooling of kind {kind!r}")
 
 
 def pooling_table(pooling: Pooling) -> dict[str, Any]:
     """The canonical table, which `read_pooling` takes."""
-    record: Any = pooling
-    return {"kind": pooling.kind, **as_table(record)}
+    return {"kind": pooling.kind, **as_table(pooling)}

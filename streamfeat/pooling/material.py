@@ -37,6 +37,8 @@ class Material:
         -> every t, (m, d).
     orbits : callable
         Numbers of templates -> every gt, (n, G, d).
+    moves_templates : bool
+        Whether there is a gt: no, if a factor depends on the input; `orbits` then gives copies of t.
     project : callable
         Vectors (N, d) -> (slice of items, block, P), a few items at a time.
     rng : Generator
@@ -46,6 +48,7 @@ class Material:
     vectors: Floats
     templates: Callable[[], Floats]
     orbits: Callable[[Sequence[int]], Floats]
+    moves_templates: bool
     project: Callable[[Floats], Iterator[tuple[slice, int, Floats]]]
     rng: np.random.Generator
 

@@ -52,11 +52,13 @@ class Nystrom:
 
     def build(self, material: Material) -> dict[str, Array]:
         """`whitening` (m, m), K_ZZ^(-1/2), and what the kernel needs."""
-        if self.gram == "base":
-            Z = material.templates()
-            K = self.kernel.gram(Z, Z)
-        else:
-            K = orbit_gram(self.kernel, material)
+        if self.gram == "orbit" and not material.moves_templates:
+            raise ConfigError(
+                "pooling.gram = 'orbit' averages over moved landmarks, and a factor of the group depends on the input "
+                "and moves none; use gram = 'base'"
+            )
+        Z = material.templates()
+        K = self.kernel.gram(Z, Z) if self.gram == "base" else orbit_gram(self.kernel, material)
         return {"whitening": inverse_sqrt(K, self.floor).astype(np.float32), **self.kernel.build(material)}
 
     def pool(self, some: Pass, out: Array) -> None:

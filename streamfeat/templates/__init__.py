@@ -1,5 +1,12 @@
 """What moves: m vectors of d numbers, drawn at random, taken from data, or the user's own. One file a source.
 
+    templates = {source = "gaussian", m = 256, epsilon = 0.5}
+    templates = {source = "hadamard", m = 1024}
+    templates = {source = "fourier", m = 800, kernel = "laplacian"}    # or "gaussian"
+    templates = {source = "data", m = 200}
+    templates = {source = "landmarks", m = 200, choose = "k-means++"}  # or "random"
+    templates = {source = "user", m = 8}
+
 A source is a frozen dataclass whose fields are its parameters in a spec, with the methods of `Source`; one line in
 `SOURCES` makes it known. Vectors are bounded: ||t||^2 < 1 + epsilon, so that |<x, gt>| stays below s = 1 + epsilon for
 a unit x and a g that keeps norms (Mroueh, Voinea, Poggio 2015, section 3).
@@ -40,6 +47,7 @@ __all__ = [
 class Source(Protocol):
     """Where templates come from."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     source: ClassVar[str]
     """Its name in a spec."""
     gives: ClassVar[frozenset[str]]
@@ -77,12 +85,9 @@ def read_source(table: Mapping[str, Any]) -> Source:
     if name not in SOURCES:
         raise ConfigError(f"bank spec: templates.source must be one of {', '.join(map(repr, SOURCES))}, got {name!r}")
     parameters = {key: value for key, value in table.items() if key != "source"}
-    cls: Any = SOURCES[name]
-    source: Source = read_table(cls, parameters, f"bank spec: templates of source {name!r}")
-    return source
+    return read_table(SOURCES[name], parameters, f"bank spec: templates of source {name!r}")
 
 
 def source_table(source: Source) -> dict[str, Any]:
     """The canonical table, which `read_source` takes."""
-    record: Any = source
-    return {"source": source.source, **as_table(record)}
+    return {"source": source.source, **as_table(source)}

@@ -104,6 +104,8 @@ class Moments:
         root = np.sqrt(w)[:, None]
         if not self.centred:
             return root * X, root * Y
+        if len(X) == 1:
+            return np.sqrt(pull) * away[None, :], np.sqrt(pull) * target_away[None, :]
         mean, target_mean = _means(X, Y, w)
         U = np.vstack([root * (X - mean), np.sqrt(pull) * away])
         return U, np.vstack([root * (Y - target_mean), np.sqrt(pull) * target_away])

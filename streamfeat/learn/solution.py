@@ -210,9 +210,8 @@ def warn_if_unsolved(gradient: Floats, right_hand_side: Floats, condition: float
     size = float(np.linalg.norm(right_hand_side))
     residual = float(np.linalg.norm(gradient)) / size if size else 0.0
     if residual > RESIDUAL_LIMIT or condition > CONDITION_LIMIT or not np.isfinite(residual):
-        message = (
-            f"RLS is ill-conditioned: condition number {condition:.1e}, relative residual {residual:.1e}; raise lam"
-        )
+        found = f"condition number {condition:.1e}, relative residual {residual:.1e}"
+        message = f"RLS is ill-conditioned: {found}; raise lam or the penalty"
         warnings.warn(message, IllConditioned, stacklevel=4)
 
 

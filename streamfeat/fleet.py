@@ -156,7 +156,8 @@ class LocalFleet:
         return {name: process.returncode for name, process in self._processes.items() if process.poll() is not None}
 
     def _spawn(self, name: str, role: str, arguments: list[str]) -> None:
-        command = [sys.executable, "-m", f"streamfeat.workers.{role}", *arguments, "--stop-with-parent"]
+        parent = ["--stop-with-parent", str(os.getpid())]
+        command = [sys.executable, "-m", f"streamfeat.workers.{role}", *arguments, *parent]
         with contextlib.ExitStack() as stack:
             log = None
             if self.log_dir is not None:

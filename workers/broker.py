@@ -182,10 +182,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--retained-bytes", type=int, default=usual.max_retained_bytes, metavar="N", help="of all")
     parser.add_argument("--batch-items", type=int, default=usual.max_batch_items, metavar="N", help="in one message")
     parser.add_argument("--drain-timeout-s", type=float, default=DRAIN_TIMEOUT_S, metavar="S")
-    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the process that started it ends")
+    parser.add_argument(
+        "--stop-with-parent",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="PID",
+        help="stop when the process that started it ends",
+    )
     args = parser.parse_args(argv)
-    if args.stop_with_parent:
-        stop.with_parent()
+    if args.stop_with_parent is not None:
+        stop.with_parent(args.stop_with_parent)
     try:
         settings = BrokerSettings(
             heartbeat_ms=args.heartbeat_ms,

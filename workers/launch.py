@@ -29,7 +29,14 @@ def worker_parser(role: str, description: str) -> Parser:
     parser.add_argument("--connect", required=True, metavar="ENDPOINT", help="the broker's endpoint for workers")
     parser.add_argument("--name", required=True, help="unique within the fleet, such as features-1")
     parser.add_argument("--graceful-timeout-s", type=float, default=GRACEFUL_TIMEOUT_S, metavar="S")
-    parser.add_argument("--stop-with-parent", action="store_true", help="stop when the process that started it ends")
+    parser.add_argument(
+        "--stop-with-parent",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="PID",
+        help="stop when the process that started it ends",
+    )
     return parser
 
 
@@ -38,8 +45,8 @@ def serve(
 ) -> int:
     """Run a worker from its parsed arguments; its exit status."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=f"{args.name} %(levelname)s %(message)s")
-    if args.stop_with_parent:
-        stop.with_parent()
+    if args.stop_with_parent is not None:
+        stop.with_parent(args.stop_with_parent)
     try:
         runtime = Runtime(
             build(),

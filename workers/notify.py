@@ -111,9 +111,12 @@ class Stop:
         """From here on signals are only counted: the loop decides."""
         self._deferred = True
 
-    def with_parent(self) -> None:
-        """Stop when the parent process ends, too; noticed by the loop within a heartbeat."""
-        self._parent = os.getppid()
+    def with_parent(self, pid: int = 0) -> None:
+        """Stop when the parent process ends, too; noticed by the loop within a heartbeat.
+
+        A parent that gives its own number is missed even if it ended during our imports.
+        """
+        self._parent = pid or os.getppid()
 
     def clear(self) -> None:
         """Empty the descriptor, after a poll reported it."""

@@ -21,6 +21,7 @@ BANK = "0123456789abcdef" * 4
 RUN = "c0ffee00c0ffee00"
 WAVE = Array.of(np.array([0, 1, -1, 32767, -32768], "<i2"))
 PIXELS = Array.of(np.arange(6, dtype="|u1").reshape(2, 3))
+MATRIX = Array.of(np.array([[0.5, 1.35], [1.35, 0.5]], "<f8"))
 FEATURE = Array.of(np.array([7, 0, 65535], "<u2"))
 SCORES = Array.of(np.array([0.5, -0.25], "<f4"))
 IDS = Array.of(np.array([3, 2**40], "<i8"))
@@ -72,6 +73,11 @@ EXAMPLES = {
                 {"id": 2, "stream": "mic", "seq": 7, "label": 3, "group": "ae", "signal": {"kind": "image"}}, (PIXELS,)
             ),
         ),
+    ),
+    "REQUEST_array": Message(
+        "REQUEST",
+        {"route": ["features"], "bank": "molecules", "ttl_ms": 30000},
+        (Item({"id": 4, "signal": {"kind": "array"}, "name": "H2"}, (MATRIX,)),),
     ),
     "REQUEST_fit": Message("REQUEST", {"route": ["fit:digits"], "ttl_ms": 60000}, (Item({"id": 3}),)),
     "TASK": Message(

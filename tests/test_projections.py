@@ -105,6 +105,36 @@ def test_means_do_not_change_under_a_whole_group(name: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", [CDF, FOURIER], ids=["cdf", "fourier"])
+def test_a_law_of_the_identity_alone_is_no_group(pooling: dict[str, Any]) -> None:
+    """q = delta_e gives the map of the kernel itself back, to the bit (papers.md 6.8)."""
+    bank = bank_of(MATRIX, [{"factor": "rotation", "law": "delta"}, {"factor": "scale", "law": "delta"}], **pooling)
+    assert bank.n_group == 1
+    X = np.random.default_rng(2).standard_normal((5, 25)).astype(np.float32)
+    plain = FeatureMap(build_bank(bank.spec.plain()))
+    np.testing.assert_array_equal(FeatureMap(bank).of_vectors(X), plain.of_vectors(X))
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        {"factor": "permutation", "on": "entries", "law": "sampled", "n": 1},
+        {"factor": "scale", "unitary": True, "law": "grid", "low": 1.3, "high": 1.3, "n": 1},
+        {"factor": "noisy_norm", "law": "gaussian", "sigma": 1, "n": 1},
+    ],
+    ids=lambda factor: str(factor["factor"]),
+)
+def test_one_element_is_the_plain_map_of_the_moved_input(factor: dict[str, Any]) -> None:
+    """r = 1 gives the random Fourier features of g_1* x (papers.md 6.8)."""
+    bank = bank_of(MATRIX, [{**factor, "identity": False}], **{**FOURIER, "renormalise": False})
+    assert bank.n_group == 1
+    X = np.random.default_rng(2).standard_normal((5, 25)).astype(np.float32)
+    moved = np.ascontiguousarray(move(bank, X)[:5, :25])
+    assert (moved != X).any()
+    plain = FeatureMap(build_bank(bank.spec.plain()))
+    np.testing.assert_array_equal(FeatureMap(bank).of_vectors(X), plain.of_vectors(moved))
+
+
+@pytest.mark.parametrize("pooling", [CDF, FOURIER], ids=["cdf", "fourier"])
 def test_atoms_sorted_by_noisy_norm(pooling: dict[str, Any]) -> None:
     """C and P C P' have the same feature to the bit; another molecule has another, and so has C at another size."""
     fmap = FeatureMap(bank_of(SIZED, [NOISY], **pooling))

@@ -5,6 +5,16 @@ that is a name, the factor's own options, a law with its parameters, and whether
 list of them, g = f_1 f_2 ... f_k: the adjoints act on the input in the order f_1*, f_2*, ..., so that what is dear (an
 interpolated rotation) comes first and is done once, and what is cheap (a shift by copying) follows.
 
+What there is, with its options; all take a law and `identity`:
+
+    rotation  translation (border)  scale (unitary)         pictures; bilinear
+    pitch  tempo  time_shift (border)                       spectrograms; linear
+    cyclic_shift (on)  flip (on)  quarter_turn              finite and exact: "all" of it, or "sampled"
+    permutation (on)                                        rows, columns, rows_and_columns (P C P'), entries
+    noisy_norm                                              sorts each input, by a rule; first in a product
+    sample_shift                                            waveforms, round their end, by Fourier transform
+    waveform_pitch  waveform_tempo                          recordings before the front end; dense banks
+
 A new factor is a small frozen dataclass whose fields are its options, entered in one of the three tables below:
 `space(axes)` says what its parameters are, `operator(axes, *element)` (or `adjoints`, or `move`) what an element does.
 """

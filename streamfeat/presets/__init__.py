@@ -14,7 +14,7 @@ from streamfeat.bankspec import BankSpec, presets
 from streamfeat.bankstore import MANIFEST
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 from streamfeat.orbits import Orbits, takes_orbits
-from streamfeat.signals import Signal, open_corpus, open_images, read_audio
+from streamfeat.signals import Signal, open_corpus, open_images, read_arrays, read_audio
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
 from streamfeat.synth import synthesise_corpus
 
@@ -96,7 +96,8 @@ def build_named(
     spec = _wanted(BankSpec.from_toml(Path(name)) if name.endswith(".toml") else BankSpec.preset(name), plain)
     orbits = read_orbits(sources) if sources and takes_orbits(spec) else None
     if sources and not isinstance(orbits, np.ndarray):
-        signals = read_signals(sources) if orbits is None else [signal for orbit in orbits for signal in orbit]
+        arrays = spec.front_end[0].get("stage") == "array"
+        signals = read_signals(sources, arrays) if orbits is None else [signal for orbit in orbits for signal in orbit]
     if signals is None and spec.needs_signals:
         if name.endswith(".toml"):
             raise ConfigError(f"{name}: templates or thresholds come from data; name a folder of it with --from")
@@ -124,15 +125,15 @@ def preset_signals(name: str) -> list[Signal]:
         return [utterance.read() for utterance in open_corpus(corpus).utterances]
 
 
-def read_signals(sources: Sequence[Path]) -> list[Signal]:
-    """Every recording or picture below these paths, labels left aside.
+def read_signals(sources: Sequence[Path], arrays: bool = False) -> list[Signal]:
+    """Every recording or picture below these paths, labels left aside; or the arrays in these .npy files.
 
     Raises
     ------
     InvalidArgument
         A path holds neither, or one of them cannot be read.
     """
-    return [signal for source in sources for signal in _read(source)]
+    return [signal for source in sources for signal in (read_arrays(source) if arrays else _read(source))]
 
 
 def read_orbits(sources: Sequence[Path]) -> Orbits:

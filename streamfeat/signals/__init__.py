@@ -1,5 +1,6 @@
 """Files and payloads become signals here: finite, of known rate or layout, or refused by name."""
 
+from streamfeat.signals.arrays import read_arrays
 from streamfeat.signals.audio import read_audio
 from streamfeat.signals.corpus import Corpus, Skipped, Utterance, open_corpus
 from streamfeat.signals.idx import read_idx
@@ -20,6 +21,7 @@ __all__ = [
     "open_corpus",
     "open_images",
     "parse_header",
+    "read_arrays",
     "read_audio",
     "read_idx",
     "read_image",

@@ -361,3 +361,26 @@ def integral_of_products(a: Sequence[float], b: Sequence[float], s: float) -> fl
         middle = (low + high) / 2
         total += (high - low) * sum(v <= middle for v in a) / len(a) * sum(v <= middle for v in b) / len(b)
     return total
+
+
+def vote(neighbours: Sequence[tuple[float, int, Any]], by_distance: bool) -> Any:
+    """The label of most votes among (distance, id, label), nearest first; equals go to the one met first."""
+    if by_distance and neighbours[0][0] == 0:
+        neighbours, by_distance = [entry for entry in neighbours if entry[0] == 0], False
+    best, most = None, -1.0
+    for _, _, label in neighbours:
+        votes = sum(1.0 / d if by_distance else 1.0 for d, _, other in neighbours if other == label)
+        if votes > most * (1 + 1e-12):
+            best, most = label, votes
+    return best
+
+
+def orbit_distance(orbit_x: NDArray[Any], orbit_z: NDArray[Any]) -> float:
+    """D(x, z) = E |gx - g'z| over both orbits."""
+    return float(np.mean([[math.dist(a, b) for b in orbit_z] for a in orbit_x]))
+
+
+def energy_distance(orbit_x: NDArray[Any], orbit_z: NDArray[Any]) -> float:
+    """2 D(x, z) - D(x, x) - D(z, z)."""
+    between = 2 * orbit_distance(orbit_x, orbit_z)
+    return between - orbit_distance(orbit_x, orbit_x) - orbit_distance(orbit_z, orbit_z)

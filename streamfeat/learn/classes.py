@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,14 @@ from streamfeat.learn.checks import Label
 Floats = NDArray[np.float64]
 
 
-def need_classes(labels: Sequence[Label]) -> list[Label]:
+def sorted_classes(labels: Iterable[Label]) -> list[Label]:
     """The classes among the labels, sorted."""
-    classes = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+    return sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+
+
+def need_classes(labels: Iterable[Label]) -> list[Label]:
+    """The same, if there are two or more."""
+    classes = sorted_classes(labels)
     if len(classes) < 2:
         raise InvalidArgument(f"RLS needs rows of two classes or more, got {classes}; learn examples of another one")
     return classes

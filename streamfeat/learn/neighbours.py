@@ -97,6 +97,11 @@ class NeighbourIndex:
         """Ids of all entries, rising."""
         return self._ids.copy()
 
+    @property
+    def labels(self) -> list[Label | None]:
+        """Labels of all entries, in the order of their ids."""
+        return list(self._labels)
+
     def add(
         self,
         features: ArrayLike,
@@ -170,10 +175,9 @@ class NeighbourIndex:
         BankMismatch
             Features of another bank.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise InvalidArgument(f"k must be an int over 0, got {k!r}")
+        k = check_k(k)
         queries = self._prepare(features, bank_hash)
-        k = min(int(k), len(self))
+        k = min(k, len(self))
         found = Neighbours(np.empty((len(queries), k), np.int64), np.empty((len(queries), k)), [])
         if k == 0:
             return found._replace(labels=[[] for _ in queries])
@@ -254,6 +258,13 @@ class NeighbourIndex:
             return np.array([min(max(1.0 - float(row @ exact), 0.0), 2.0) for row in rows])
         offsets = (row - exact for row in rows)
         return np.array([float(np.sqrt(offset @ offset)) for offset in offsets])
+
+
+def check_k(k: Any) -> int:
+    """An int over 0."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InvalidArgument(f"k must be an int over 0, got {k!r}")
+    return int(k)
 
 
 class _Proposer(Protocol):

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from streamfeat.bankspec import BankSpec
     from streamfeat.client import Client, Job, Result
     from streamfeat.featuremap import FeatureMap
+    from streamfeat.learn.kernelrls import KernelRegressor, KernelRLS
+    from streamfeat.learn.knn import KNN
     from streamfeat.learn.neighbours import NeighbourIndex
+    from streamfeat.learn.recursive import RecursiveRegressor, RecursiveRLS
+    from streamfeat.learn.regression import RLSRegressor
     from streamfeat.learn.rls import RLS
     from streamfeat.presets import preset_signals
     from streamfeat.signals import Signal
@@ -28,8 +32,14 @@ _HOME = {
     "Client": "client",
     "FeatureMap": "featuremap",
     "Job": "client",
+    "KNN": "learn.knn",
+    "KernelRLS": "learn.kernelrls",
+    "KernelRegressor": "learn.kernelrls",
     "NeighbourIndex": "learn.neighbours",
     "RLS": "learn.rls",
+    "RLSRegressor": "learn.regression",
+    "RecursiveRLS": "learn.recursive",
+    "RecursiveRegressor": "learn.recursive",
     "Result": "client",
     "Signal": "signals",
     "build_bank": "bank",
@@ -38,12 +48,18 @@ _HOME = {
 }
 
 __all__ = [
+    "KNN",
     "RLS",
     "BankSpec",
     "Client",
     "FeatureMap",
     "Job",
+    "KernelRLS",
+    "KernelRegressor",
     "NeighbourIndex",
+    "RLSRegressor",
+    "RecursiveRLS",
+    "RecursiveRegressor",
     "Result",
     "Signal",
     "build_bank",

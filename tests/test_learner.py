@@ -102,6 +102,8 @@ def test_learn_fit_classify(learner: Learner) -> None:
         "accuracy": alone.held_out_.accuracy,
         "criterion": "logo",
     }
+    np.testing.assert_array_equal(done.arrays[0].to_numpy(), alone.held_out_.recall.astype(np.float32))
+    assert fit(learner, classes=True).fields["classes"] == alone.classes_
     test, truth, _ = spoken(30, seed=1)
     answers = learner.handle("classify:digits", items(test), {"classes": True}, no_beat)
     assert [item.fields["label"] for item in answers] == alone.predict(test)
@@ -127,11 +129,14 @@ def test_without_groups_rows_are_held_out(learner: Learner) -> None:
 
 
 def test_fit_options(learner: Learner) -> None:
-    """lam, standardise, unit_norm and per_class are those of RLS; others, and impossible values, are named."""
+    """All but classes are those of RLS; others, and impossible values, are named."""
     learn(learner)
     assert fit(learner, lam=0.25, standardise="z-score", unit_norm=True).fields["lam"] == 0.25
     assert fit(learner, lam="loo", per_class=True).fields["criterion"] == "loo"
+    more = fit(learner, lam="holdout", grid="gurls", measure="squared-error", balance=True, rank=3)
+    assert more.fields["criterion"] == "holdout"
     options: list[dict[str, Any]] = [{"lam": -1.0}, {"lam": "auto"}, {"standardise": "yes"}, {"per_class": 1}]
+    options += [{"grid": [1.0] * 101}, {"grid": 3}, {"measure": "auc"}, {"balance": 1}, {"rank": 0}, {"seed": "x"}]
     for bad in [*options, {"lambda": 1.0}]:
         assert error_of(fit(learner, **bad))[0] == "INVALID_ARGUMENT"
 
@@ -222,7 +227,7 @@ def test_a_fit_is_announced(learner: Learner) -> None:
     learner.handle("fit:digits", [Item({"id": 1})], {}, said.append)
     assert max(said) >= 2000
     big = Logged(np.empty((3000, 7000), "<u2"), ["x"] * 3000, [f"g{i % 6}" for i in range(3000)], np.arange(3000))
-    assert 60_000 < fit_ms(big) < 300_000
+    assert 60_000 < fit_ms(big, 20) < 300_000
 
 
 def test_one_owner_for_the_state(learner: Learner, tmp_path: Path) -> None:

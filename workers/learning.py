@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError
 from streamfeat.featurelog import Logged
-from streamfeat.learn.lambdas import RELATIVE_GRID
+from streamfeat.learn.lambdas import GURLS_N_LAMBDA
 from streamfeat.learn.rls import RLS
 from streamfeat.model import Model, latest, save_version, versions
 from streamfeat.payloads import error_result
@@ -23,6 +23,7 @@ from .logs import Logs, committed, feature_of, known_options
 log = logging.getLogger("streamfeat.worker")
 
 FIT_OPTIONS = ("lam", "standardise", "unit_norm", "per_class", "balance", "grid", "measure", "rank", "seed")
+MOST_LAMBDAS = 100
 FLOPS_A_SECOND = 5e9
 """What one slow core does of an eigen-decomposition; a fit is announced by it, and must not take longer."""
 
@@ -80,7 +81,11 @@ class Learner:
 
     def _fit(self, name: str, _item: Item, options: Mapping[str, Any], beat: Callable[[int], None]) -> Item:
         """Fit the model on everything its log holds, save it, and use it from now on."""
-        known_options(options, FIT_OPTIONS, "fit")
+        known_options(options, (*FIT_OPTIONS, "classes"), "fit")
+        asked = {name: value for name, value in options.items() if name != "classes"}
+        grid = asked.get("grid", "relative")
+        if not isinstance(grid, str) and (not isinstance(grid, list) or len(grid) > MOST_LAMBDAS):
+            raise InvalidArgument(f"grid must be a name or at most {MOST_LAMBDAS} numbers, got {str(grid)[:80]}")
         entries = self._logs.get(name)
         bank = entries.bank_hash
         if bank is None:
@@ -88,8 +93,8 @@ class Learner:
         logged = entries.load()
         groups = None if None in logged.groups else logged.groups
         by_group = groups is not None and len(set(groups)) > 1
-        rls = RLS(**{"lam": "logo" if by_group else "loo", **options})
-        beat(fit_ms(logged))
+        rls = RLS(**{"lam": "logo" if by_group else "loo", **asked})
+        beat(fit_ms(logged, len(grid) if isinstance(grid, list) else GURLS_N_LAMBDA))
         rls.fit(logged.X, logged.labels, groups)
         model = Model(rls, bank)
         path = save_version(model, self._logs.folder(name))
@@ -98,17 +103,18 @@ class Learner:
         log.info(
             "%s: fitted on %d items, %s accuracy %.3f", path, len(logged.ids), held_out.criterion, held_out.accuracy
         )
-        return Item(
-            {
-                "ok": True,
-                "kind": "fit",
-                "lam": float(np.median(rls.lam_)),
-                "n_items": rls.n_items_,
-                "n_classes": len(rls.classes_),
-                "accuracy": None if np.isnan(held_out.accuracy) else held_out.accuracy,
-                "criterion": held_out.criterion,
-            }
-        )
+        fields: dict[str, Any] = {
+            "ok": True,
+            "kind": "fit",
+            "lam": float(np.median(rls.lam_)),
+            "n_items": rls.n_items_,
+            "n_classes": len(rls.classes_),
+            "accuracy": None if np.isnan(held_out.accuracy) else held_out.accuracy,
+            "criterion": held_out.criterion,
+        }
+        if options.get("classes"):
+            fields["classes"] = rls.classes_
+        return Item(fields, (Array.of(held_out.recall.astype(np.float32)),))
 
     def _classify(self, name: str, item: Item, options: Mapping[str, Any], _beat: Callable[[int], None]) -> Item:
         """The class with the highest score, and all scores."""
@@ -126,10 +132,10 @@ class Learner:
         return Item(fields, (Array.of(scores.astype(np.float32)),))
 
 
-def fit_ms(logged: Logged) -> int:
+def fit_ms(logged: Logged, n_lambda: int) -> int:
     """A bound on what fitting takes: Gram matrix, eigen-decomposition, and each lambda's groups left out."""
     n, d = logged.X.shape
     r = min(n, d)
     groups = Counter(logged.groups).values() if None not in logged.groups else [1] * n
-    flops = 2 * n * d * r + 9 * r**3 + 2 * len(RELATIVE_GRID) * r * sum(size**2 for size in groups)
+    flops = 2 * n * d * r + 9 * r**3 + 2 * n_lambda * r * sum(size**2 for size in groups)
     return 2000 + int(1000 * flops / FLOPS_A_SECOND)

@@ -22,6 +22,7 @@ from streamfeat.groups import (
     make_stack,
     n_elements,
     rotation,
+    scaling,
     translation,
     unitarity_defect,
 )
@@ -222,6 +223,60 @@ def test_impossible_factors_are_refused(spec: dict[str, Any], message: str) -> N
     """The message says what was needed and what came."""
     with pytest.raises(ConfigError, match=message):
         group(spec)
+
+
+AFFINE = [
+    {"factor": "rotation", "law": "von-mises", "kappa": 9, "sampling": "stratified"},
+    {"factor": "scale", "unitary": True, "law": "log-normal", "sigma": 0.3, "sampling": "stratified"},
+    {"factor": "translation", "law": "gaussian", "sigma": 0.3, "sampling": "stratified"},
+]
+
+
+def test_joint_elements_are_products() -> None:
+    """Element i is f1 f2 f3 of its own parameters, f3 first; the identity in front (Raj et al. 2017, eq. 6)."""
+    (joint,) = group({"factor": "joint", "n": 6, "of": AFFINE})
+    assert joint.n == 7
+    assert joint.names == ("angle_deg", "scale", "dy_px", "dx_px")
+    assert joint.parameters[0].tolist() == [0, 1, 0, 0]
+    t = np.random.default_rng(1).standard_normal(81).astype(np.float32)
+    orbit = apply_forward(joint, t[None])[0]
+    np.testing.assert_array_equal(orbit[0], t)
+    for (angle_deg, scale, dy, dx), got in zip(joint.parameters[1:], orbit[1:], strict=True):
+        moved = scaling(PLANE, scale, unitary=True).forward(translation(PLANE, dy, dx).forward(t))
+        moved = rotation(PLANE, np.radians(angle_deg)).forward(moved)
+        np.testing.assert_allclose(got, moved, atol=1e-5)  # products of three float32 weights
+    again = make_factor(joint.spec, PLANE, np.random.default_rng(0))
+    assert again.spec == joint.spec
+    np.testing.assert_array_equal(again.parameters, joint.parameters)
+    assert group({**joint.spec, "identity": False})[0].n == 6
+
+
+def test_joint_elements_have_independent_parameters() -> None:
+    """Evenly sampled laws are not paired in their order: correlations within 5 / sqrt(n)."""
+    tiny = Axes(("row", "column"), (1, 1))
+    (joint,) = group({"factor": "joint", "n": 900, "of": AFFINE, "identity": False}, axes=tiny)
+    correlation = np.corrcoef(joint.parameters.T) - np.eye(4)
+    assert np.abs(correlation).max() < 5 / np.sqrt(900)
+    assert np.abs(np.sort(joint.parameters[:, 0])[450]) < 0.2  # and each keeps its law: the median of an even sample
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"n": 3, "of": []}, "needs n, an integer, and of, a list of factors"),
+        ({"n": "3", "of": AFFINE}, "got n = '3'"),
+        ({"n": 3, "of": [{**AFFINE[0], "n": 3}]}, "a factor in factor 'joint' has no parameter 'n'"),
+        ({"n": 3, "of": [{**SHIFTS, "n": 3}]}, "no parameter 'n'"),
+        ({"n": 3, "of": [{"factor": "translation", "law": "grid", "low": 0, "high": 1}]}, "gives 9 elements, not 3"),
+        ({"n": 3, "of": [{"factor": "flip", "on": "rows", "law": "all"}]}, "no parameter 'n'"),
+        ({"n": 3, "of": [{"factor": "noisy_norm", "law": "gaussian", "sigma": 1}]}, "is a rule"),
+        ({"n": 3, "of": AFFINE, "law": "gaussian"}, "no parameter 'law'"),
+    ],
+)
+def test_impossible_joints_are_refused(spec: dict[str, Any], message: str) -> None:
+    """The message says what was needed and what came."""
+    with pytest.raises(ConfigError, match=message):
+        group({"factor": "joint", **spec})
 
 
 def test_what_depends_on_the_input_comes_first() -> None:

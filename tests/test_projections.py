@@ -187,6 +187,44 @@ def test_waveforms_shifted_by_fractions() -> None:
     np.testing.assert_allclose(FeatureMap(bank).one(sound), FeatureMap(materialise(bank)).one(sound), atol=1e-5)
 
 
+def test_a_joint_affine_group_in_a_bank(tmp_path: Path) -> None:
+    """From TOML: 12 affine maps drawn together, saved and opened; projections are those of its orbits."""
+    text = """
+name = "affine"
+[[front_end]]
+stage = "pixels"
+height = 9
+width = 9
+[templates]
+source = "gaussian"
+m = 5
+[[group]]
+factor = "joint"
+n = 12
+[[group.of]]
+factor = "rotation"
+law = "von-mises"
+kappa = 9
+[[group.of]]
+factor = "scale"
+unitary = true
+law = "log-normal"
+sigma = 0.3
+[pooling]
+kind = "cdf"
+thresholds = "sigma"
+n_bins = 5
+"""
+    bank = build_bank(BankSpec.from_toml(text))
+    assert bank.n_group == 13
+    assert build_bank(bank.spec).hash == bank.hash
+    opened = FeatureMap.open(bank.save(tmp_path)).bank
+    x = np.random.default_rng(0).standard_normal((2, 81)).astype(np.float32)
+    ((_, P),) = projections(opened, x)
+    wanted = np.einsum("tgd,nd->ngt", orbits(opened, range(5)).astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(P[:, :, :5], wanted, atol=81 * 1e-6)  # d sums of float32
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_a_local_group_changes_by_its_ends(steps: int) -> None:
     """Shifts -4..4 of x shifted by k: all but k of the 9 projections are those of x, so counts change by at most k."""

@@ -11,6 +11,7 @@ What there is, with its options; all take a law and `identity`:
     pitch  tempo  time_shift (border)                       spectrograms; linear
     cyclic_shift (on)  flip (on)  quarter_turn              finite and exact: "all" of it, or "sampled"
     permutation (on)                                        rows, columns, rows_and_columns (P C P'), entries
+    joint (n, of)                                           n elements of a product, not all combinations
     noisy_norm                                              sorts each input, by a rule; first in a product
     sample_shift                                            waveforms, round their end, by Fourier transform
     waveform_pitch  waveform_tempo                          recordings before the front end; dense banks
@@ -42,6 +43,8 @@ from streamfeat.groups.operators import (
     OperatorStack,
     apply_forward,
     apply_group,
+    compose,
+    copies,
     stack,
     unitarity_defect,
 )
@@ -70,6 +73,7 @@ __all__ = [
     "inputs_first",
     "make_factor",
     "make_group",
+    "make_joint",
     "make_law",
     "make_stack",
     "make_waveform_group",
@@ -102,6 +106,9 @@ FACTORS: dict[str, type[Factor]] = {
     "permutation": Permutation,
 }
 """Name in a spec -> linear factor, a sparse matrix an element; the fields are its options."""
+
+JOINT = "joint"
+"""The factor that draws from a product of others; see `make_joint`."""
 
 INPUT_FACTORS: dict[str, type[InputFactor]] = {"noisy_norm": NoisyNorm, "sample_shift": SampleShift}
 """Factors that act on the input by a rule, computed anew for each."""
@@ -164,6 +171,8 @@ def make_factor(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -
             f"factor {spec['factor']!r} acts on waveforms, not on what a front end gives: "
             "build the bank in form 'dense', from data templates, with waveform factors only"
         )
+    if spec.get("factor") == JOINT:
+        return make_joint(spec, axes, rng)
     if spec.get("factor") not in INPUT_FACTORS:
         return make_stack(spec, axes, rng)
     factor = _read_factor(spec, INPUT_FACTORS)
@@ -193,6 +202,57 @@ def make_stack(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) ->
     except InvalidArgument as error:
         raise ConfigError(f"{_where(canonical)}: {error}; change the law's parameters") from None
     return stack(operators, parameters, space.names, canonical)
+
+
+def make_joint(spec: Mapping[str, Any], axes: Axes, rng: np.random.Generator) -> OperatorStack:
+    """n elements of a product of factors, instead of all combinations of each one's.
+
+    Raj et al. 2017, eq. 6, with g_i ~ q over a product such as the affine group: element i is f_1,i f_2,i ... f_k,i.
+    The factors' elements are drawn independently and, but for the first's, put in an order by chance, so that evenly
+    sampled laws do not run side by side.
+
+    Parameters
+    ----------
+    spec : mapping
+        "factor": "joint"; "n"; "of": factor specs of `FACTORS` whose laws draw n elements, without "n" and "identity";
+        "identity" (true): the identity in front of the n.
+
+    Examples
+    --------
+    >>> turn = {"factor": "rotation", "law": "von-mises", "kappa": 9}
+    >>> grow = {"factor": "scale", "unitary": True, "law": "log-normal", "sigma": 0.3}
+    >>> spec = {"factor": "joint", "n": 50, "of": [turn, grow]}
+    >>> make_joint(spec, Axes(("row", "column"), (28, 28)), np.random.default_rng(0)).parameters.shape
+    (51, 2)
+    """
+    where = f"factor {JOINT!r}"
+    refuse_unknown(spec, ["factor", "n", "of", "identity"], where)
+    n, of, identity = spec.get("n"), spec.get("of"), spec.get("identity", True)
+    if type(n) is not int or not isinstance(of, Sequence) or not of or not isinstance(identity, bool):
+        raise ConfigError(
+            f"{where} needs n, an integer, and of, a list of factors, got n = {n!r}, of = {of!r}, "
+            f"identity = {identity!r}"
+        )
+    parts: list[OperatorStack] = []
+    orders: list[NDArray[np.intp]] = []
+    for part in of:
+        refuse_unknown(part, [name for name in part if name not in ("n", "identity")], f"a factor in {where}")
+        drawn = make_stack({**part, "n": n, "identity": False}, axes, rng)
+        if drawn.n != n:
+            raise ConfigError(f"{where}: law {part['law']!r} of {part['factor']!r} gives {drawn.n} elements, not {n}")
+        orders.append(rng.permutation(n) if parts else np.arange(n))
+        parts.append(drawn)
+    operators = [
+        compose([part.operator(order[i]) for part, order in zip(parts, orders, strict=True)]) for i in range(n)
+    ]
+    parameters = np.hstack([part.parameters[order] for part, order in zip(parts, orders, strict=True)])
+    names = tuple(name for part in parts for name in part.names)
+    if identity:
+        still = [value for part in of for value in _read_factor(part, FACTORS).space(axes).identity]
+        parameters = np.vstack([still, parameters])
+        operators.insert(0, copies(axes, np.arange(axes.d // axes.n_channels)))
+    tables = [{k: v for k, v in part.spec.items() if k not in ("n", "identity")} for part in parts]
+    return stack(operators, parameters, names, {"factor": JOINT, "n": n, "of": tables, "identity": identity})
 
 
 def input_moves(spec: Mapping[str, Any], axes: Axes, parameters: Parameters) -> InputMoves:

@@ -7,6 +7,8 @@ movement, rotating x back, would interpolate elsewhere and be equal only roughly
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -86,6 +88,16 @@ def copies(axes: Axes, places: NDArray[np.intp]) -> Operator:
     return Operator(np.arange(axes.d), source, np.ones(axes.d, np.float32), axes.d)
 
 
+def compose(operators: Sequence[Operator]) -> Operator:
+    """The product R_1 R_2 ... R_k as one operator: R_k moves a template first."""
+    from scipy.sparse import coo_array  # half a second that only building a bank needs
+
+    d = operators[0].d
+    matrices = [coo_array((op.weight, (op.out, op.source)), shape=(d, d)).tocsr() for op in operators]
+    product = functools.reduce(operator.matmul, matrices).tocoo()
+    return Operator(product.row.astype(np.intp), product.col.astype(np.intp), product.data, d)
+
+
 def _all_channels(points: NDArray[np.intp], n_channels: int) -> NDArray[np.intp]:
     """Indices of every channel of every point of the plane."""
     return (points[:, None] * n_channels + np.arange(n_channels)).ravel()
@@ -137,6 +149,13 @@ class OperatorStack:
         ends = self.indptr[i]
         entries = slice(ends[0], ends[-1])
         return csr_array((self.data[entries], self.indices[entries], ends - ends[0]), shape=(self.d, self.d))
+
+    def operator(self, i: int) -> Operator:
+        """Element i, entry by entry."""
+        ends = self.indptr[i]
+        entries = slice(ends[0], ends[-1])
+        source = np.repeat(np.arange(self.d), np.diff(ends))
+        return Operator(self.indices[entries].astype(np.intp), source, self.data[entries], self.d)
 
     @property
     def linear(self) -> bool:

@@ -31,6 +31,8 @@ def fitted(labels: list[Any] | None = None, **settings: Any) -> Model:
         {"lam": 0.1, "standardise": "none"},
         {"lam": "loo", "standardise": "z-score", "unit_norm": True, "per_class": True},
         {"lam": "default"},
+        {"lam": "holdout", "grid": "gurls", "measure": "squared-error", "balance": True, "rank": 4, "seed": 2},
+        {"lam": "loo", "grid": [0.5, 1e-3]},
     ],
 )
 def test_scores_are_bit_equal_after_opening(tmp_path: Path, settings: dict[str, Any]) -> None:

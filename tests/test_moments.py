@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.moments import Moments
 from streamfeat.learn.rls import RLS
 from tests.test_rls import problem
 
@@ -104,3 +105,55 @@ def test_stream_cannot_choose_lambda() -> None:
         RLS("loo").partial_fit([[1.0]], [0])
     with pytest.raises(InvalidArgument, match="fitted at once"):
         RLS(0.1).fit([[1.0], [2.0]], [0, 1]).partial_fit([[1.0]], [0])
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_rows_that_leave_take_their_sums_along(centred: bool) -> None:
+    """Weighted rows added in blocks and removed in others: sums, means and weight are those of the rows left."""
+    rng = np.random.default_rng(0)
+    X, Y, w = rng.standard_normal((30, 4)) + 5.0, rng.standard_normal((30, 2)), rng.uniform(0.5, 2.0, 30)
+    moments, left = Moments(centred), Moments(centred)
+    for rows in (slice(0, 1), slice(1, 12), slice(12, 30)):
+        U, V = moments.add(X[rows], Y[rows], w[rows])
+        assert len(U) == len(V) <= rows.stop - rows.start + 1
+    for rows in (slice(0, 9), slice(9, 10)):
+        moments.remove(X[rows], Y[rows], w[rows], *moments.leaving(X[rows], Y[rows], w[rows]))
+    left.add(X[10:], Y[10:], w[10:])
+    assert moments.n == left.n
+    assert moments.weight == pytest.approx(left.weight)
+    for name in ("mean", "target_mean", "scatter", "cross"):
+        # differences of sums of up to 30 x 25 x 2
+        np.testing.assert_allclose(getattr(moments, name), getattr(left, name), atol=1e-11)
+
+
+@pytest.mark.parametrize("standardise", ["none", "centre", "z-score"])
+def test_weighted_stream_is_a_weighted_batch(standardise: str) -> None:
+    """Pieces with weights, and merged streams of other classes, are one weighted fit."""
+    X, codes = problem(40, 6)
+    w = np.linspace(0.2, 3.0, 40)
+    first, second = RLS(0.05, standardise=standardise), RLS(0.05, standardise=standardise)
+    first.partial_fit(X[:3], codes[:3], sample_weight=w[:3]).partial_fit(X[3:20], codes[3:20], sample_weight=w[3:20])
+    second.partial_fit(X[20:], codes[20:], sample_weight=w[20:])
+    batch = RLS(0.05, standardise=standardise).fit(X, codes, sample_weight=w)
+    merged = first.merge(second)
+    np.testing.assert_allclose(merged.decision_function(X), batch.decision_function(X), atol=1e-9)
+    assert merged.n_items_ == 40
+
+
+def test_streams_that_do_not_fit_are_not_merged() -> None:
+    """Another width, another kind of label, another intercept: refused, and the first goes on as it was."""
+    X, codes = problem(12, 4)
+    stream = RLS(0.1).partial_fit(X, codes)
+    before = stream.decision_function(X)
+    others = [
+        RLS(0.1).partial_fit(X[:, :3], codes + 5),
+        RLS(0.1).partial_fit(X, [f"c{code}" for code in codes]),
+        RLS(0.1, standardise="none").partial_fit(X, codes + 5),
+    ]
+    for other in others:
+        with pytest.raises(InvalidArgument, match=r"cannot merge|all ints or all texts"):
+            stream.merge(other)
+    np.testing.assert_array_equal(stream.decision_function(X), before)
+    assert stream.partial_fit(X, codes).classes_ == [0, 1, 2]
+    with pytest.raises(InvalidArgument, match="sample_weight"):
+        RLS(0.1, balance=True).partial_fit(X, codes)

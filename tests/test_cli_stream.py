@@ -256,10 +256,10 @@ def test_a_bank_that_is_not_served_is_said_with_those_that_are(served: Terminal,
 
 
 def test_a_worker_killed_in_the_middle_costs_nothing(cli: Terminal, audio_bank: Path, tmp_path: Path) -> None:
-    """SIGKILL of one of two workers once a fifth is answered: all answered, features equal to the bit."""
+    """SIGKILL of one of two workers once a tenth is answered: all answered, features equal to the bit."""
     folder = tmp_path / "many"
     rng = np.random.default_rng(3)
-    for n in range(300):
+    for n in range(600):
         (folder / str(n % 3)).mkdir(parents=True, exist_ok=True)
         samples = np.round(3000 * rng.standard_normal(8000)).astype(np.int16)
         write_sphere(folder / str(n % 3) / f"{n:03}.wav", samples, 8000)
@@ -267,9 +267,9 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cli: Terminal, audio_bank: 
     def kill_when_under_way(pid: int) -> None:
         with Client(cli.front) as client:
             deadline = time.monotonic() + 30
-            while client.status()["answered"] < 60:
+            while (n_answered := client.status()["answered"]) < 60:
                 assert time.monotonic() < deadline
-            assert client.status()["open"] > 0
+            assert n_answered < 500
             os.kill(pid, signal.SIGKILL)
 
     with cli.serving("--bank", "digits-audio"):
@@ -279,7 +279,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cli: Terminal, audio_bank: 
             out = tmp_path / "features.npz"
             report = cli("stream", folder, "--connect", cli.front, "--out", out, "--json").json
             killed.result()
-        assert (report["sent"], report["answered"], report["failed"]) == (300, 300, [])
+        assert (report["sent"], report["answered"], report["failed"]) == (600, 600, [])
         status = cli("status", "--json").json
         assert {w["name"] for w in status["workers"]} == {"features-2", "learner", "index"}
     with np.load(out) as saved:

@@ -96,11 +96,11 @@ def kernel_error(
         better = debiased(estimate, base, r)
         target = debiased(K, base, r) if exact is None else K
     return KernelError(
-        spectral=_relative(estimate - K, K, 2),
-        frobenius=_relative(estimate - K, K, "fro"),
+        spectral=relative_error(estimate, K, 2),
+        frobenius=relative_error(estimate, K, "fro"),
         largest=float(np.abs(estimate - K).max()),
-        debiased_spectral=_relative(better - target, target, 2),
-        debiased_frobenius=_relative(better - target, target, "fro"),
+        debiased_spectral=relative_error(better, target, 2),
+        debiased_frobenius=relative_error(better, target, "fro"),
         bound=_bound(bank, n, exact is not None, delta),
         n_items=n,
         m=bank.m,
@@ -175,8 +175,9 @@ def _bound(bank: Bank, n: int, sampled: bool, delta: float) -> float:
     return cdf_bound(n, s, bank.m, pooling.n_bins, each) + group
 
 
-def _relative(error: Floats, K: Floats, norm: Any) -> float:
-    return float(np.linalg.norm(error, norm) / np.linalg.norm(K, norm))
+def relative_error(estimate: Floats, K: Floats, norm: Any) -> float:
+    """||K_hat - K|| / ||K||; `norm` is 2 (spectral) or "fro"."""
+    return float(np.linalg.norm(estimate - K, norm) / np.linalg.norm(K, norm))
 
 
 def _vectors(feature_map: FeatureMap, items: Sequence[Signal] | NDArray[Any]) -> NDArray[np.float32]:

@@ -36,8 +36,8 @@ def commands() -> dict[str, click.Command]:
 NO_RESULT = {"broker", "serve", "worker"}
 """They run until they are stopped."""
 
-SHOWN_ELSEWHERE = {"quickstart"}
-"""Too long to run twice: tests/test_readme.py."""
+SHOWN_ELSEWHERE = {"quickstart", "reproduce"}
+"""Too long to run twice: tests/test_readme.py, tests/test_reproduce.py."""
 
 QUICK = {
     "bank build": ["bank", "build", "digits-audio"],

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "look at this machine for what commonly goes wrong",
     "push": "send pictures through a fleet",
     "quickstart": "the whole line on a synthesised corpus and handwritten digits",
+    "reproduce": "run the papers' experiments again",
     "serve": "run a whole fleet in the foreground",
     "status": "ask a broker how it is",
     "stream": "send recordings through a fleet",

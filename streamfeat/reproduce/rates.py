@@ -1,0 +1,247 @@
+"""How the error of local group-invariant random features falls with m and r (Raj et al. 2017, figure 1).
+
+Coulomb matrices of molecules, rows sorted by norm; the group orders the seven heavy atoms, under the law of a noisy
+sort; a Gaussian kernel. That law on 5,040 orders can be summed, so the kernel is exact. Templates are Gaussian
+frequencies, or rows of random Hadamard products. Theorem 3.1 promises 1 / sqrt(m) and 1 / sqrt(r).
+
+A uniform law would show less than the theorem allows: under Haar's measure one average over g' is constant, the
+estimate is a degenerate U-statistic, and its error falls as 1 / r.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bank import build_bank
+from streamfeat.bankspec import BankSpec
+from streamfeat.errors import ConfigError
+from streamfeat.exact.bounds import debiased
+from streamfeat.exact.orbits import base_mean, distance, gaussian, orbit_mean
+from streamfeat.featuremap import FeatureMap
+from streamfeat.kernel_error import relative_error
+from streamfeat.reproduce.journal import Journal
+from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, move_atoms
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+SOURCES = {"gaussian": "fourier", "structured": "hadamard"}
+"""Name in the report -> template source in a bank spec."""
+ERRORS = ("spectral", "frobenius", "debiased_frobenius")
+
+SIGMA = 1.0
+"""Width of the kernel, in median distances of the molecules. Templates and elements then err alike at the largest of
+both, so that neither hides how the other's error falls."""
+NOISE = 0.2
+"""Width of the noise, in the spread of the heavy atoms' row norms: some 400 orders are likely at seven atoms."""
+MOST_BLOCKS = 10
+"""The first templates of a bank are a smaller one, and so are the next: errors at small m are means over as many."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run: errors against m at the largest r, and against r at the largest m."""
+
+    ms: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
+    rs: tuple[int, ...] = (4, 12, 40, 120, 400, 1200, 4000)
+    n_draws: tuple[int, ...] = (20, 20, 20, 20, 10, 5, 3)
+    """Independent banks for each r."""
+    n_items: int = 12
+    n_heavy: int = 7
+
+
+FAST = Plan(ms=(16, 64, 256, 1024, 4096), rs=(4, 16, 64, 256, 1024), n_draws=(12, 12, 12, 6, 3), n_items=8)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is estimated: molecules, the law of the orders, and the kernel."""
+
+    matrices: Floats
+    law: NoisyOrder
+    sigma: float
+    source: str
+
+    @classmethod
+    def of(cls, plan: Plan, data: Path | None) -> Problem:
+        """The same molecules for the same plan and data."""
+        C, source = coulomb_matrices(plan.n_items, plan.n_heavy, data, np.random.default_rng(0))
+        norms = np.linalg.norm(C, axis=2).mean(axis=0)[: plan.n_heavy]
+        flat = C.reshape(len(C), -1)
+        apart = base_mean(flat, flat, distance)
+        sigma = SIGMA * float(np.median(apart[np.triu_indices(len(C), 1)]))
+        return cls(C, NoisyOrder(norms / (NOISE * float(np.ptp(norms)))), sigma, source)
+
+    @property
+    def flat(self) -> Floats:
+        """The matrices as vectors, (n, 529)."""
+        return self.matrices.reshape(len(self.matrices), -1)
+
+    def exact(self) -> Floats:
+        """k_{q,G}: every order g^-1 g' with its probability, on one side."""
+        orders, p = self.law.differences()
+        # one molecule at a time: all orders of all of them are 256 MB
+        columns = (
+            orbit_mean(self.flat[:, None], move_atoms(C[None], orders), gaussian(self.sigma), q=[1.0], q_z=p)
+            for C in self.matrices
+        )
+        return np.hstack(list(columns))
+
+    def base(self) -> Floats:
+        """k(x, z)."""
+        return base_mean(self.flat, self.flat, gaussian(self.sigma))
+
+    def feature_map(self, templates: str, m: int, r: int, draw: int) -> FeatureMap:
+        """A bank of m frequencies under r orders drawn from the law."""
+        spec = BankSpec.from_dict(
+            {
+                "name": f"molecules-{templates}",
+                "seed": draw,
+                "front_end": [{"stage": "array", "rows": SIDE, "columns": SIDE}, {"stage": "norm", "kind": "none"}],
+                "templates": {"source": SOURCES[templates], "m": m},
+                "group": [{"factor": "user"}],
+                "pooling": {"kind": "fourier", "sigma": self.sigma},
+                "renormalise": False,
+            }
+        )
+        orders = self.law.sample(r, np.random.default_rng([draw, r]))
+        return FeatureMap(build_bank(spec, operators=[atom_operators(orders)]))
+
+
+def reproduce_kernel_error(*, fast: bool, folder: Path, progress: Progress, data: Path | None = None) -> dict[str, Any]:
+    """Spectral and Frobenius errors, relative, with and without debiasing; and a picture beside the theorem's rate.
+
+    Returns
+    -------
+    dict
+        {"rows": [{"templates": "gaussian" or "structured", "m", "r", "spectral", "frobenius", "debiased_frobenius",
+        "draws"}], "slopes": [{"templates", "against": "m" or "r", "frobenius", "debiased_frobenius"}], "data",
+        "picture"}. Rows are means over draws; slopes are of log error against log m or log r, the theorem's is -0.5.
+    """
+    started = time.monotonic()
+    plan = FAST if fast else Plan()
+    problem = Problem.of(plan, data)
+    parameters = {"experiment": "kernel-error", "data": problem.source, "sigma": problem.sigma, **vars(plan)}
+    journal = Journal(folder / "kernel-error.journal", parameters)
+    exact, base = problem.exact(), problem.base()
+    # dear parts first: two at a time end together
+    parts = [
+        (templates, r, draw)
+        for r, n_draws in sorted(zip(plan.rs, plan.n_draws, strict=True), reverse=True)
+        for templates in SOURCES
+        for draw in range(n_draws)
+    ]
+
+    def work(part: tuple[str, int, int]) -> dict[str, list[float]]:
+        ms = plan.ms if part[1] == plan.rs[-1] else plan.ms[-1:]
+        return {str(m): errors for m, errors in _errors(problem, exact, base, part, ms)}
+
+    with progress("kernel-error", len(parts)) as advance, ThreadPoolExecutor(2) as pool:
+        waiting = [(part, None if journal.get(_name(part)) else pool.submit(work, part)) for part in parts]
+        for part, future in waiting:
+            if future is not None:
+                journal.put(_name(part), future.result())
+            advance(1)
+    rows = [
+        _row(journal, plan, templates, m, r)
+        for templates in SOURCES
+        for m, r in dict.fromkeys([*((m, plan.rs[-1]) for m in plan.ms), *((plan.ms[-1], r) for r in plan.rs)])
+    ]
+    picture = folder / "kernel-error.png"
+    draw_rates(picture, rows, plan.ms[-1], plan.rs[-1])
+    journal.finish()
+    return {
+        **parameters,
+        "rows": rows,
+        "slopes": [slope for templates in SOURCES for slope in slopes(rows, templates, plan.ms[-1], plan.rs[-1])],
+        "picture": str(picture),
+        "wall_s": round(time.monotonic() - started, 1),
+    }
+
+
+def slopes(rows: list[dict[str, Any]], templates: str, m: int, r: int) -> list[dict[str, Any]]:
+    """Slopes of log error against log m at the largest r, and against log r at the largest m, by least squares."""
+    fitted = []
+    for against, held, value in (("m", "r", r), ("r", "m", m)):
+        some = _curve(rows, templates, against, held, value)
+        x = np.log([row[against] for row in some])
+        slope = {key: round(float(np.polyfit(x, np.log([row[key] for row in some]), 1)[0]), 3) for key in ERRORS}
+        fitted.append({"templates": templates, "against": against, **slope})
+    return fitted
+
+
+def _curve(rows: list[dict[str, Any]], templates: str, against: str, held: str, value: int) -> list[dict[str, Any]]:
+    """The rows of one kind of templates with one number held, in order of the other."""
+    some = [row for row in rows if row["templates"] == templates and row[held] == value]
+    return sorted(some, key=lambda row: int(row[against]))
+
+
+def _errors(
+    problem: Problem, exact: Floats, base: Floats, part: tuple[str, int, int], ms: tuple[int, ...]
+) -> Iterator[tuple[int, list[float]]]:
+    """For each m, the `ERRORS` of one bank of the largest m, or of its first blocks of m templates in the mean."""
+    templates, r, draw = part
+    most = max(ms)
+    fmap = problem.feature_map(templates, most, r, draw)
+    pairs = fmap.of_vectors(problem.flat.astype(np.float32)).astype(np.float64).reshape(len(exact), 2, most)
+    for m in ms:
+        errors = []
+        for block in range(min(MOST_BLOCKS, most // m)):
+            Phi = pairs[:, :, block * m : (block + 1) * m].reshape(len(exact), -1) * np.sqrt(most / m)
+            estimate = Phi @ Phi.T
+            better = debiased(estimate, base, r)
+            errors.append(
+                [
+                    relative_error(estimate, exact, 2),
+                    relative_error(estimate, exact, "fro"),
+                    relative_error(better, exact, "fro"),
+                ]
+            )
+        yield m, np.mean(errors, axis=0).tolist()
+
+
+def _row(journal: Journal, plan: Plan, templates: str, m: int, r: int) -> dict[str, Any]:
+    n_draws = plan.n_draws[plan.rs.index(r)]
+    errors = np.mean([journal.get(_name((templates, r, draw)))[str(m)] for draw in range(n_draws)], axis=0)
+    values = {key: float(f"{value:.4g}") for key, value in zip(ERRORS, errors, strict=True)}
+    return {"templates": templates, "m": m, "r": r, **values, "draws": n_draws}
+
+
+def _name(part: tuple[str, int, int]) -> str:
+    return " ".join(map(str, part))
+
+
+def draw_rates(file: Path, rows: list[dict[str, Any]], m: int, r: int) -> None:
+    """Errors against m and against r on logarithmic axes, beside the theorem's rate through the first point."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError("the picture needs matplotlib: pip install 'streamfeat[quickstart]'") from error
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, against, held, value in ((axes[0], "m", "r", r), (axes[1], "r", "m", m)):
+        for colour, templates in zip(("C0", "C1"), SOURCES, strict=True):
+            some = _curve(rows, templates, against, held, value)
+            x = [row[against] for row in some]
+            axis.plot(x, [row["frobenius"] for row in some], color=colour, marker="o", label=templates)
+            better = [row["debiased_frobenius"] for row in some]
+            axis.plot(x, better, color=colour, marker="x", linestyle="--", label=f"{templates}, debiased")
+        rate = [some[0]["frobenius"] * (x[0] / at) ** 0.5 for at in x]
+        axis.plot(x, rate, color="black", linestyle=":", label=f"theorem's rate, 1/sqrt({against})")
+        axis.set(xscale="log", yscale="log", xlabel=f"{against} ({held} = {value})")
+        axis.grid(alpha=0.3)
+        axis.legend()
+    axes[0].set_ylabel("relative Frobenius error of the Gram matrix")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)

@@ -1,0 +1,245 @@
+"""X_perm: sequences that hold two letters in any places, learned from few (Mroueh, Voinea and Poggio 2015, section 5).
+
+Sequences of five out of eight letters; positive are the 6,930 of 32,768 in which both of two letters occur. One-hot
+vectors of unit norm, all 120 permutations of the places, RLS with a constant added to the kernel for the bias and
+lambda by leave-one-out, and 1-NN; N different training sequences and 3,000 test sequences, any of all, drawn anew
+for each seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.exact.cdf import truncated_kernel
+from streamfeat.exact.orbits import orbit_distance, orbit_kernel
+from streamfeat.featuremap import FeatureMap
+from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
+from streamfeat.reproduce.journal import Journal
+from streamfeat.signals import Signal
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+LENGTH, LETTERS, TARGETS = 5, 8, (0, 1)
+EPSILON, SIGMA, BIAS = 0.5, 0.5, 1.0
+RANDOM_SEQUENCES = "CDF(25,100), templates = random sequences"
+CDF_ROWS = {
+    "CDF(5,10)": (5, 10),
+    "CDF(25,10)": (25, 10),
+    "CDF(25,100)": (25, 100),
+    "CDF(25,300)": (25, 300),
+    RANDOM_SEQUENCES: (25, 100),
+}
+"""Name -> bins, templates."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run."""
+
+    sizes: tuple[int, ...] = (20, 50, 100, 200, 500, 1000)
+    n_seeds: int = 20
+    n_draws: int = 10
+    n_test: int = 3000
+
+
+FAST = Plan(sizes=(20, 100), n_seeds=5, n_draws=2)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel on sequences that sees kinds of them: `of(a, b)` is the Gram matrix between kinds a and b."""
+
+    kinds: Ints
+    of: Callable[[Ints, Ints], Floats]
+
+    @classmethod
+    def of_gram(cls, kinds: Ints, gram: Floats) -> Kernel:
+        """A kernel whose Gram matrix of all kinds is there."""
+        return cls(kinds, lambda a, b: gram[np.ix_(a, b)])
+
+    @classmethod
+    def of_features(cls, kinds: Ints, features: Floats) -> Kernel:
+        """Inner products of one feature a kind."""
+        return cls(kinds, lambda a, b: features[a] @ features[b].T)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """All of them, in the alphabet's order.
+
+    Attributes
+    ----------
+    letters : (32768, 5); positive : (32768,) bool
+    onehot : (32768, 5, 8), unit norm
+    counts : (792, 8)
+        The multisets: how often each letter occurs.
+    kinds : (32768,)
+        Each sequence's multiset.
+    one_of : (792,)
+        A sequence of each multiset.
+    """
+
+    letters: Ints
+    positive: NDArray[np.bool_]
+    onehot: Floats
+    counts: Ints
+    kinds: Ints
+    one_of: Ints
+
+    @classmethod
+    def all(cls) -> Sequences:
+        """Every sequence of `LENGTH` letters."""
+        letters = np.array(list(itertools.product(range(LETTERS), repeat=LENGTH)), np.intp)
+        positive = np.logical_and.reduce([(letters == target).any(axis=1) for target in TARGETS])
+        counted = np.stack([(letters == letter).sum(axis=1) for letter in range(LETTERS)], axis=1)
+        counts, one_of, kinds = np.unique(counted, axis=0, return_index=True, return_inverse=True)
+        onehot = np.eye(LETTERS)[letters] / math.sqrt(LENGTH)
+        return cls(letters, positive, onehot, counts, kinds.ravel(), one_of)
+
+
+def reproduce_xperm(*, fast: bool, folder: Path, progress: Progress, data: Path | None = None) -> dict[str, Any]:  # noqa: ARG001
+    """Accuracy of RLS and 1-NN on every kind of feature and every N.
+
+    Returns
+    -------
+    dict
+        {"cells": [{"features", "N", "rls", "rls_sd", "nn", "nn_sd", "sd_over", "rls_sd_seeds"}], ...}. Means are over
+        seeds, for CDF rows over template draws and seeds. `rls_sd` and `nn_sd` are deviations over what `sd_over`
+        says: "seeds", or for CDF rows "template draws" (of the mean over seeds); `rls_sd_seeds` is over seeds there.
+    """
+    started = time.monotonic()
+    plan = FAST if fast else Plan()
+    sequences = Sequences.all()
+    journal = Journal(folder / "xperm.journal", {"experiment": "xperm", **vars(plan)})
+    rows = [(name, draw) for name in names() for draw in range(plan.n_draws if name in CDF_ROWS else 1)]
+    results: dict[str, list[Any]] = {name: [] for name in names()}
+    with progress("xperm", len(rows)) as advance:
+        for name, draw in rows:
+            part = f"{name} {draw}"
+            if journal.get(part) is None:
+                journal.put(part, _accuracies(kernel_of(name, sequences, draw), sequences, plan).tolist())
+            results[name].append(journal.get(part))
+            advance(1)
+    cells = [cell for name in names() for cell in _cells(name, np.array(results[name]), plan)]
+    journal.finish()
+    return {"experiment": "xperm", **vars(plan), "cells": cells, "wall_s": round(time.monotonic() - started, 1)}
+
+
+def names() -> tuple[str, ...]:
+    """The rows of the table, in its order."""
+    exact = ("exact K_s Gram (closed form)", "Haar Gaussian σ=.5 (exact)")  # noqa: RUF001 - sigma
+    return ("raw one-hot", "bag-of-words", *CDF_ROWS, *exact)
+
+
+def kernel_of(name: str, sequences: Sequences, draw: int = 0) -> Kernel:
+    """The kernel that a row of the table learns with.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    draw : int
+        Which draw of templates.
+    """
+    kinds = sequences.kinds
+    if name == "raw one-hot":
+        flat = sequences.onehot.reshape(len(kinds), -1)
+        return Kernel.of_features(np.arange(len(kinds)), flat)
+    if name == "bag-of-words":
+        return Kernel.of_features(kinds, sequences.counts.astype(np.float64))
+    if name in CDF_ROWS:
+        n_bins, m = CDF_ROWS[name]
+        fmap = cdf_map(n_bins, m, draw, data=name == RANDOM_SEQUENCES)
+        features = fmap.dense(fmap.transform(_signals(sequences.onehot[sequences.one_of])))
+        Phi = features.astype(np.float64)
+        return Kernel.of_gram(kinds, Phi @ Phi.T)
+    points, orbits = orbits_of(sequences.onehot[sequences.one_of])
+    if name.startswith("Haar"):
+        return Kernel.of_gram(kinds, orbit_kernel(points, orbits, SIGMA))
+    d = LENGTH * LETTERS
+    return Kernel.of_gram(kinds, truncated_kernel(orbit_distance(points, orbits), d, EPSILON))
+
+
+def cdf_map(n_bins: int, m: int, draw: int, data: bool = False) -> FeatureMap:
+    """CDF features under all permutations of the places; templates Gaussian, or random sequences."""
+    spec = BankSpec.from_dict(
+        {
+            "name": f"xperm-cdf-{n_bins}-{m}",
+            "seed": draw,
+            "front_end": [{"stage": "array", "rows": LENGTH, "columns": LETTERS}],
+            "templates": {"source": "data" if data else "gaussian", "m": m, "epsilon": EPSILON},
+            "group": [{"factor": "permutation", "on": "rows", "law": "all"}],
+            "pooling": {"kind": "cdf", "thresholds": "paper", "n_bins": n_bins},
+            "renormalise": False,
+        }
+    )
+    letters = np.random.default_rng([draw, m]).integers(LETTERS, size=(m, LENGTH))
+    return FeatureMap.fit(spec, _signals(np.eye(LETTERS)[letters]) if data else None)
+
+
+def orbits_of(onehot: Floats) -> tuple[Floats, Floats]:
+    """Points as orbits of one, and their orbits under all permutations: (n, 1, 40) and (n, 120, 40)."""
+    orders = np.array(list(itertools.permutations(range(LENGTH))))
+    return onehot.reshape(len(onehot), 1, -1), onehot[:, orders].reshape(len(onehot), len(orders), -1)
+
+
+def _signals(arrays: Floats) -> list[Signal]:
+    return [Signal("array", array.astype(np.float32)) for array in arrays]
+
+
+def _accuracies(kernel: Kernel, sequences: Sequences, plan: Plan) -> Floats:
+    """RLS and 1-NN accuracy, (sizes, seeds, 2). Every row of the table sees the same sequences."""
+    out = np.empty((len(plan.sizes), plan.n_seeds, 2))
+    for i, n in enumerate(plan.sizes):
+        for seed in range(plan.n_seeds):
+            rng = np.random.default_rng([seed, n])
+            train = rng.choice(len(sequences.kinds), n, replace=False)
+            test = rng.integers(len(sequences.kinds), size=plan.n_test)
+            out[i, seed] = _accuracy(kernel, sequences.positive, train, test)
+    return out
+
+
+def _accuracy(kernel: Kernel, positive: NDArray[np.bool_], train: Ints, test: Ints) -> tuple[float, float]:
+    kinds, counts = first_seen(kernel.kinds[train])
+    asked, n_asked = first_seen(kernel.kinds[test])
+    label_of = dict(zip(kernel.kinds[np.append(train, test)], positive[np.append(train, test)], strict=True))
+    taught, truth = (np.array([label_of[kind] for kind in some]) for some in (kinds, asked))
+    K, K_asked = kernel.of(kinds, kinds), kernel.of(asked, kinds)
+    weights = rls_weights(K + BIAS, np.where(taught, 1.0, -1.0), counts)
+    by_rls = (K_asked + BIAS) @ weights > 0
+    by_neighbour = taught[nearest(K_asked, np.diag(K))]
+    right = [float(n_asked @ (answer == truth)) / len(test) for answer in (by_rls, by_neighbour)]
+    return right[0], right[1]
+
+
+def _cells(name: str, accuracies: Floats, plan: Plan) -> Iterator[dict[str, Any]]:
+    """One cell a size, from accuracies (draws, sizes, seeds, 2)."""
+    over_draws = name in CDF_ROWS
+    for i, n in enumerate(plan.sizes):
+        at = accuracies[:, i]
+        seeds_sd = at.std(axis=1, ddof=1).mean(axis=0)
+        sd = at.mean(axis=1).std(axis=0, ddof=1) if over_draws else seeds_sd
+        rls, nn = at.mean(axis=(0, 1))
+        yield {
+            "features": name,
+            "N": n,
+            "rls": round(float(rls), 4),
+            "rls_sd": round(float(sd[0]), 4),
+            "nn": round(float(nn), 4),
+            "nn_sd": round(float(sd[1]), 4),
+            "sd_over": "template draws" if over_draws else "seeds",
+            "rls_sd_seeds": round(float(seeds_sd[0]), 4),
+        }

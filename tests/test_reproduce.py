@@ -1,0 +1,286 @@
+"""The papers' experiments in their small forms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamfeat.cli.reproduce import EXPERIMENTS
+from streamfeat.errors import ConfigError
+from streamfeat.exact.closed import permutation_kernel
+from streamfeat.exact.orbits import Floats, gaussian, orbit_kernel, orbit_mean
+from streamfeat.kernel_error import kernel_error, own_kernel
+from streamfeat.learn.lambdas import gurls_grid
+from streamfeat.projections import move
+from streamfeat.reproduce import rates, xperm
+from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
+from streamfeat.reproduce.journal import Journal
+from streamfeat.reproduce.molecules import SIDE, NoisyOrder, coulomb_matrices, coulomb_matrix, move_atoms
+from tests.terminal import Terminal
+
+SEQUENCES = xperm.Sequences.all()
+
+
+@contextmanager
+def silent(description: str, total: int) -> Iterator[Callable[[int], None]]:  # noqa: ARG001 - as the bar of the commands
+    """A progress bar that nobody sees."""
+    yield lambda _n: None
+
+
+# ------------------------------------------------------------------------------------- RLS on kinds with their counts
+
+
+@given(st.integers(2, 8), st.integers(0, 10_000))
+@settings(deadline=None, max_examples=40)
+def test_kinds_with_counts_are_items_one_by_one(n_kinds: int, seed: int) -> None:
+    """Weights and the chosen lambda are those of dual RLS on every item, each left out by itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_kinds, 3))
+    K, y = X @ X.T + 1.0, np.where(rng.random(n_kinds) < 0.5, 1.0, -1.0)
+    items = np.concatenate([np.arange(n_kinds), rng.integers(n_kinds, size=5)])
+    G, target = K[np.ix_(items, items)], y[items]
+    best, least = np.zeros(len(items)), np.inf
+    for penalty in len(items) * gurls_grid(np.linalg.eigvalsh(G).clip(0.0), len(items)):
+        inverse = np.linalg.inv(G + penalty * np.eye(len(items)))
+        c = inverse @ target
+        error = np.mean(np.square(c / np.diag(inverse)))
+        # two lambdas whose errors differ by rounding are equally good: the smaller stays
+        if error < least * (1 - 1e-9):
+            best, least = c, error
+    weights = rls_weights(K, y, np.bincount(items))
+    # an inverse at the smallest penalty, 3e-6, keeps nine digits of its sixteen
+    np.testing.assert_allclose(K @ weights, K[:, items] @ best, atol=2e-5)
+
+
+def test_first_seen_and_nearest() -> None:
+    """Kinds in order of appearance with their counts; of equally near ones the first is taken."""
+    kinds, counts = first_seen(np.array([7, 2, 7, 5, 2, 7]))
+    assert (kinds.tolist(), counts.tolist()) == ([7, 2, 5], [3, 2, 1])
+    K = np.array([[0.5, 0.5, 0.1]])
+    assert nearest(K, np.ones(3)).tolist() == [0]
+    assert nearest(K, np.array([1.0, 0.9, 1.0])).tolist() == [1]
+
+
+def test_a_journal_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Parts are there again; a line that was cut short is not, nor are those of other parameters."""
+    file = tmp_path / "some" / "work.journal"
+    journal = Journal(file, {"n": 3})
+    journal.put("a", [1.5])
+    with file.open("a") as out:
+        out.write('{"part": "b", "val')
+    again = Journal(file, {"n": 3})
+    assert again.get("a") == [1.5]
+    assert again.get("b") is None
+    assert Journal(file, {"n": 4}).get("a") is None
+    again.finish()
+    assert not file.exists()
+
+
+# ---------------------------------------------------------------------------------------------------------------- xperm
+
+
+def test_sequences_are_those_of_the_paper() -> None:
+    """32,768 sequences, 792 multisets, 6,930 positive."""
+    assert SEQUENCES.letters.shape == (32_768, 5)
+    assert SEQUENCES.counts.shape == (792, 8)
+    assert SEQUENCES.positive.sum() == 6930
+    assert (SEQUENCES.positive[SEQUENCES.one_of][SEQUENCES.kinds] == SEQUENCES.positive).all()
+
+
+def test_the_haar_row_is_the_permanent() -> None:
+    """Double sums over 120 permutations against Ryser's formula, on twenty sequences."""
+    some = SEQUENCES.onehot[SEQUENCES.one_of[::40]]
+    points, orbits = xperm.orbits_of(some)
+    np.testing.assert_allclose(orbit_kernel(points, orbits, 0.5), permutation_kernel(some, some, 0.5), rtol=1e-12)
+
+
+def test_cdf_features_do_not_see_the_order() -> None:
+    """A sequence and a permuted one have the same counts, to the last one: all 120 permutations are in the bank."""
+    fmap = xperm.cdf_map(25, 10, draw=0)
+    letters = np.random.default_rng(0).integers(8, size=(5, 5))
+    moved = np.stack(
+        [fmap.transform(xperm._signals(np.eye(8)[letters[:, order]])) for order in ([0, 1, 2, 3, 4], [3, 0, 4, 2, 1])]
+    )
+    np.testing.assert_array_equal(moved[0], moved[1])
+
+
+def test_cdf_features_estimate_the_exact_row() -> None:
+    """300 templates, 25 bins: the Gram matrix is within the theorem's bound of the closed form."""
+    fmap = xperm.cdf_map(25, 300, draw=1)
+    X = SEQUENCES.onehot[SEQUENCES.one_of[::20]].reshape(-1, 40)
+    error = kernel_error(fmap, X)
+    assert error.largest < error.bound
+    # half a bin is always there, s / 2n of a kernel near 1.3
+    assert error.frobenius == pytest.approx(0.03 / 1.3, rel=0.3)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
+    """The small form's cells."""
+    report = xperm.reproduce_xperm(fast=True, folder=tmp_path_factory.mktemp("xperm"), progress=silent)
+    return {(cell["features"], cell["N"]): cell for cell in report["cells"]}
+
+
+def test_xperm_says_what_the_paper_says(table: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """CDF beats bag-of-words and raw; more templates close the gap to the exact kernel; counts cannot say "both"."""
+    at_100 = {features: cell["rls"] for (features, n), cell in table.items() if n == 100}
+    assert list(at_100) == list(xperm.names())
+    assert at_100["CDF(25,300)"] >= 0.985
+    assert at_100["exact K_s Gram (closed form)"] >= 0.99
+    assert at_100["Haar Gaussian σ=.5 (exact)"] >= 0.99  # noqa: RUF001 - sigma
+    assert at_100["CDF(5,10)"] < at_100["CDF(25,100)"] < at_100["CDF(25,300)"]
+    assert at_100["raw one-hot"] < 0.86
+    assert at_100["bag-of-words"] < 0.86
+    assert table["bag-of-words", 100]["nn"] > table["raw one-hot", 100]["nn"]
+
+
+def test_xperm_takes_up_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after three rows, it computes only the others, and the table is the same."""
+    monkeypatch.setattr(xperm, "FAST", xperm.Plan(sizes=(20,), n_seeds=2, n_draws=2, n_test=50))
+    monkeypatch.setattr(xperm, "names", lambda: ("raw one-hot", "bag-of-words", "CDF(5,10)"))
+    whole = xperm.reproduce_xperm(fast=True, folder=tmp_path / "whole", progress=silent)
+    seen: list[str] = []
+    kernel_of = xperm.kernel_of
+
+    def stopping(name: str, *given: Any) -> xperm.Kernel:
+        seen.append(name)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return kernel_of(name, *given)
+
+    monkeypatch.setattr(xperm, "kernel_of", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        xperm.reproduce_xperm(fast=True, folder=tmp_path / "part", progress=silent)
+    seen[:] = seen[:2]
+    again = xperm.reproduce_xperm(fast=True, folder=tmp_path / "part", progress=silent)
+    assert len(seen) == 3
+    assert again["cells"] == whole["cells"]
+    assert not list((tmp_path / "part").glob("*.journal"))
+
+
+# ----------------------------------------------------------------------------------------------------- molecules, rates
+
+
+def test_coulomb_matrices_are_the_formula() -> None:
+    """Water, by hand; padded with zeros."""
+    R = np.array([[0.0, 0, 0], [1.8, 0, 0], [0, 1.8, 0]])
+    C = coulomb_matrix(np.array([8.0, 1, 1]), R)
+    assert C.shape == (SIDE, SIDE)
+    np.testing.assert_allclose(np.diag(C)[:4], [0.5 * 8**2.4, 0.5, 0.5, 0])
+    assert C[0, 1] == pytest.approx(8 / 1.8)
+    assert C[1, 2] == pytest.approx(1 / (1.8 * 2**0.5))
+    np.testing.assert_array_equal(C, C.T)
+
+
+def test_molecules_from_a_file_or_made_up(tmp_path: Path) -> None:
+    """Those with seven heavy atoms, rows by falling norm; a folder that holds none is refused."""
+    made, _ = coulomb_matrices(5, 7, None, np.random.default_rng(3))
+    np.savez(tmp_path / "some.npz", X=made.astype(np.float32))
+    C, source = coulomb_matrices(4, 7, tmp_path / "some.npz", np.random.default_rng(0))
+    assert source == "4 of some.npz"
+    assert ((np.diagonal(C, axis1=1, axis2=2) > 0.6).sum(axis=1) == 7).all()
+    assert (np.diff(np.linalg.norm(C, axis=2), axis=1) <= 1e-9).all()
+    with pytest.raises(ConfigError, match=r"name an \.npz"):
+        coulomb_matrices(4, 7, tmp_path, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match="needs 6 molecules"):
+        coulomb_matrices(6, 7, tmp_path / "some.npz", np.random.default_rng(0))
+
+
+def test_made_up_molecules_are_molecules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there are no real ones: heavy atoms no nearer than 1.2 Angstrom, the report says that they are made up."""
+    monkeypatch.setattr("streamfeat.reproduce.molecules.FILE", tmp_path / "nowhere.npz")
+    C, source = coulomb_matrices(20, 7, None, np.random.default_rng(1))
+    assert source == "made-up molecules"
+    charge = (2 * np.diagonal(C, axis1=1, axis2=2)) ** (1 / 2.4)
+    for matrix, Z in zip(C[:, :7, :7], charge[:, :7], strict=True):
+        apart = (Z[:, None] * Z / matrix)[np.triu_indices(7, 1)] / 1.8897
+        assert 1.2 - 1e-9 < apart.min() < 1.5 + 1e-9
+
+
+def test_the_law_of_noisy_orders() -> None:
+    """q sums to one, is what is drawn, and its differences are the double sum over g and g'."""
+    law = NoisyOrder(np.array([2.0, 1.0, 0.2]))
+    orders, q = law.every()
+    assert q.sum() == pytest.approx(1)
+    drawn = law.sample(20_000, np.random.default_rng(0))
+    for order, weight in zip(orders, q, strict=True):
+        share = (drawn == order).all(axis=1).mean()
+        assert abs(share - weight) < 5 * np.sqrt(weight / len(drawn))  # binomial
+    C = coulomb_matrices(3, 7, None, np.random.default_rng(3))[0]
+    moved = move_atoms(C, orders)
+    both = orbit_mean(moved, moved, gaussian(40.0), q=q)
+    differences, p = law.differences()
+    one = orbit_mean(C.reshape(3, 1, -1), move_atoms(C, differences), gaussian(40.0), q=[1.0], q_z=p)
+    np.testing.assert_allclose(one, both, rtol=1e-10)
+
+
+def test_banks_move_atoms_as_the_law_says() -> None:
+    """What the bank does to the input is `move_atoms`, to the bit, and its kernel that of the drawn orders."""
+    problem = rates.Problem.of(rates.Plan(n_items=3, n_heavy=7), None)
+    fmap = problem.feature_map("gaussian", 4, 6, 0)
+    orders = problem.law.sample(6, np.random.default_rng([0, 6]))
+    flat = problem.flat.astype(np.float32)
+    moved = move_atoms(problem.matrices.astype(np.float32), orders)
+    np.testing.assert_array_equal(move(fmap.bank, flat)[:18, :529].reshape(3, 6, 529), moved)
+    K: Floats = orbit_mean(moved, moved, gaussian(problem.sigma))
+    np.testing.assert_allclose(own_kernel(fmap.bank, flat), K, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The small form of the kernel-error experiment."""
+    folder = tmp_path_factory.mktemp("kernel-error")
+    with pytest.MonkeyPatch.context() as patch:
+        # made-up molecules: the test is the same where real ones are to be had
+        patch.setattr("streamfeat.reproduce.molecules.FILE", folder / "nowhere.npz")
+        return rates.reproduce_kernel_error(fast=True, folder=folder, progress=silent)
+
+
+def test_errors_fall_at_the_theorems_rate(report: dict[str, Any]) -> None:
+    """Slopes of -1/2 in m and in r, with Gaussian templates; structured ones fall as fast or faster.
+
+    Within 0.15: a few draws of group elements, each of which errs in one direction for all pairs, move a slope by 0.06,
+    and what is left of the other error at the largest m and r by as much again. Rows of one Hadamard matrix are
+    orthogonal, so that the error drops once more when m fills it, at 1,024: a slope down to -0.75.
+    """
+    assert len(report["slopes"]) == 4
+    for slope, key in itertools.product(report["slopes"], ("frobenius", "debiased_frobenius")):
+        steepest = -0.75 if slope["templates"] == "structured" else -0.65
+        assert steepest < slope[key] < -0.35, slope
+    assert {row["templates"] for row in report["rows"]} == {"gaussian", "structured"}
+
+
+def test_debiasing_helps_where_elements_are_few(report: dict[str, Any]) -> None:
+    """At four elements a quarter of the pairs are equal ones."""
+    for row in report["rows"]:
+        if row["r"] == 4:
+            assert row["debiased_frobenius"] < row["frobenius"]
+
+
+def test_the_picture_is_drawn(report: dict[str, Any]) -> None:
+    """A PNG beside the journal's place."""
+    assert Path(report["picture"]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_prints_and_writes(cli: Terminal, monkeypatch: pytest.MonkeyPatch, report: dict[str, Any]) -> None:
+    """Tables for people, JSON for programs; an experiment that is not there is refused."""
+    small = {"sizes": (20,), "n_seeds": 1, "n_draws": 1, "wall_s": 0.1, "cells": []}
+    cells = [{"features": name, "N": 20, "rls": 0.8, "rls_sd": 0.1, "nn": 0.7} for name in xperm.names()]
+    for name, result in (("xperm", {**small, "cells": cells}), ("kernel-error", report)):
+        monkeypatch.setitem(EXPERIMENTS, name, (lambda result=result, **_: result, EXPERIMENTS[name][1]))
+        done = cli("reproduce", name, "--fast", "--json", cli.home / "report.json")
+        assert done.status == 0, done
+        assert done.out
+        assert json.loads((cli.home / "report.json").read_text()).keys() == result.keys()
+    assert "N=20" in cli("reproduce", "xperm").out
+    assert "error falls as r^" in cli("reproduce", "kernel-error").out
+    assert cli("reproduce", "nothing").status == 64

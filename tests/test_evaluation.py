@@ -9,25 +9,30 @@ import pytest
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.evaluation import leave_one_group_out
+from streamfeat.learn.lambdas import gurls_grid
 from tests import naive
 from tests.test_rls import problem
 
 
 @pytest.mark.parametrize("standardise", ["none", "centre"])
 @pytest.mark.parametrize("d", [10, 50])
-def test_nested_leave_one_group_out_is_refitting(standardise: str, d: int) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_nested_leave_one_group_out_is_refitting(standardise: str, d: int, named: bool) -> None:
     """Answers and lambdas by downdates are those of refits on the other groups, lambda chosen among them."""
     X, codes = problem(36, d, seed=2)
     groups = np.arange(36) // 9
     relative = np.logspace(-4, 0, 5)
-    scores = leave_one_group_out(X, codes, groups, standardise=standardise, grid=relative)
+    grid = "gurls" if named else relative
+    scores = leave_one_group_out(X, codes, groups, standardise=standardise, grid=grid)
     Z = X - X.mean(axis=0) if standardise == "centre" else X
-    scale = 36 * np.mean(np.sum(Z**2, axis=1))
-    chosen, answers = naive.nested_leave_one_group_out(
-        X, codes, list(groups), list(relative[::-1] * scale), standardise == "centre"
-    )
+    penalties = 36 * np.mean(np.sum(Z**2, axis=1)) * relative[::-1]
+    if named:
+        penalties = 36 * gurls_grid(np.linalg.svd(Z, compute_uv=False).astype(np.float64) ** 2, 36)[::-1]
+    chosen, answers = naive.nested_leave_one_group_out(X, codes, list(groups), list(penalties), standardise == "centre")
     assert scores.predicted == list(answers)
-    assert scores.lam == pytest.approx({group: penalty / 36 for group, penalty in chosen.items()}, rel=1e-12)
+    assert scores.lam == pytest.approx(
+        {group: penalty / 36 for group, penalty in chosen.items()}, rel=1e-9
+    )  # eigenvalues by another route
     assert scores.mean_accuracy == pytest.approx(np.mean(answers == codes))  # groups are of one size
 
 

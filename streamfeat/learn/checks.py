@@ -110,6 +110,13 @@ def row_mask(mask: ArrayLike | None, n: int, name: str) -> NDArray[np.bool_]:
     return checked
 
 
+def check_flag(flag: Any, name: str) -> bool:
+    """true or false, and nothing that only counts as it."""
+    if not isinstance(flag, bool):
+        raise InvalidArgument(f"{name} must be true or false, got {flag!r}")
+    return flag
+
+
 def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
     """n finite numbers over 0, as float64.
 

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import Label, check_features, check_labels
+from streamfeat.learn.checks import Label, check_features, check_flag, check_labels
 from streamfeat.learn.classes import decode
 from streamfeat.learn.gram import Kernel, check_sigma, gaussian, gram, sigma_grid, squared_distances, values
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.solution import check_rank, check_seed, linear_scores, warn_if_unsolved
 from streamfeat.learn.spectrum import Spectrum
-from streamfeat.learn.training import Training, check_balance
+from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +77,8 @@ class _Recipe:
     def of(cls, choice: LambdaChoice, *, kernel: Any, sigma: Any, intercept: Any, rank: Any, seed: Any) -> _Recipe:
         if not (callable(kernel) or kernel in ("rbf", "linear", "precomputed")):
             raise InvalidArgument(f'kernel must be "rbf", "linear", "precomputed" or a function, got {kernel!r}')
-        if not isinstance(intercept, bool):
-            raise InvalidArgument(f"intercept must be true or false, got {intercept!r}")
-        return cls(choice, kernel, check_sigma(sigma), intercept, check_rank(rank), check_seed(seed))
+        centred = check_flag(intercept, "intercept")
+        return cls(choice, kernel, check_sigma(sigma), centred, check_rank(rank), check_seed(seed))
 
     def fit(self, X: Floats, training: Training) -> KernelSolution:
         """Every sigma with every lambda; the best of all, as `LambdaChoice.choose` compares."""
@@ -176,9 +175,9 @@ class KernelRLS:
         rank: int | None = None,
         seed: int = 0,
     ) -> None:
-        choice = LambdaChoice.of(lam, grid, measure, per_class)
+        choice = LambdaChoice.of(lam, grid, measure, check_flag(per_class, "per_class"))
         self._recipe = _Recipe.of(choice, kernel=kernel, sigma=sigma, intercept=intercept, rank=rank, seed=seed)
-        self._balance = check_balance(balance)
+        self._balance = check_flag(balance, "balance")
         self._solution: KernelSolution | None = None
 
     def fit(
@@ -282,7 +281,7 @@ class KernelRegressor:
         rank: int | None = None,
         seed: int = 0,
     ) -> None:
-        choice = LambdaChoice.of(lam, grid, "squared-error", per_target)
+        choice = LambdaChoice.of(lam, grid, "squared-error", check_flag(per_target, "per_target"))
         self._recipe = _Recipe.of(choice, kernel=kernel, sigma=sigma, intercept=intercept, rank=rank, seed=seed)
         self._solution: KernelSolution | None = None
         self._flat = True

@@ -79,9 +79,10 @@ class KNN:
 
     def add(self, X: ArrayLike, y: Sequence[object] | NDArray[Any]) -> Ids:
         """Take more rows; the ids they got. Ids are never used again."""
+        rows = check_features(X)
         if self._index is None:
-            self.fit(np.empty((0, np.shape(X)[-1])), [])
-        rows = check_features(X, self.index.dim)
+            self.fit(rows, y)
+            return self.index.ids
         there = self.index.labels
         return self.index.add(rows, check_labels(y, len(rows), there[0] if there else None))
 

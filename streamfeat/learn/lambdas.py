@@ -71,7 +71,7 @@ class LambdaChoice:
     per_column: bool
 
     @classmethod
-    def of(cls, lam: Any, grid: Any, measure: Any, per_column: Any) -> LambdaChoice:
+    def of(cls, lam: Any, grid: Any, measure: Any, per_column: bool) -> LambdaChoice:
         """The same, checked.
 
         Raises
@@ -79,8 +79,6 @@ class LambdaChoice:
         InvalidArgument
             Naming the option.
         """
-        if not isinstance(per_column, bool):
-            raise InvalidArgument(f"per_class must be true or false, got {per_column!r}")
         if measure not in get_args(Measure):
             raise InvalidArgument(f"measure must be one of {', '.join(get_args(Measure))}, got {measure!r}")
         return cls(check_lambda(lam), check_grid(grid), measure, per_column)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.checks import check_flag
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.solution import linear_scores, warn_if_unsolved
 
@@ -63,9 +64,7 @@ class Recursion:
         self.forgetting = check_over_zero(forgetting, "forgetting")
         if self.forgetting > 1:
             raise InvalidArgument(f"forgetting must be over 0 and at most 1, got {forgetting!r}")
-        if not isinstance(intercept, bool):
-            raise InvalidArgument(f"intercept must be true or false, got {intercept!r}")
-        self.moments = Moments(intercept)
+        self.moments = Moments(check_flag(intercept, "intercept"))
         self.penalty_now = self.penalty
         self._P: Floats = np.zeros((0, 0))
         self._W: Floats = np.zeros((0, 0))

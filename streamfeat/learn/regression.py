@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import check_features, check_targets, check_weights
+from streamfeat.learn.checks import check_features, check_flag, check_targets, check_weights
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.scaling import Scaling
@@ -62,7 +62,7 @@ class RLSRegressor:
         rank: int | None = None,
         seed: int = 0,
     ) -> None:
-        choice = LambdaChoice.of(lam, grid, "squared-error", per_target)
+        choice = LambdaChoice.of(lam, grid, "squared-error", check_flag(per_target, "per_target"))
         self.recipe = Recipe.of(choice, standardise, unit_norm, rank, seed)
         self._solution: Solution | None = None
         self._moments: Moments | None = None

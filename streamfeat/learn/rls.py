@@ -4,10 +4,10 @@
 
 lam is per row: the Gram matrix is penalised by n lam, so the same rows five times over give the same weights at the
 same lam. Y has one column a class, +1 in it and -1 elsewhere (one against all). Every row weighs the same, whatever the
-size of its class, unless `balance` or `sample_weight` say otherwise; weights count as repeated rows would, and only
-their ratios matter. With standardise="none" this is the paper's formula, without an intercept; otherwise Z and Y are
-centred by their weighted means and the intercept is not penalised, so that a rare class is not answered for by the
-constant column.
+size of its class, unless `balance` or `sample_weight` say otherwise; weights count as repeated rows would, only their
+ratios matter, and like the penalty they stay as they are while rows are held out. With standardise="none" this is the
+paper's formula, without an intercept; otherwise Z and Y are centred by their weighted means and the intercept is not
+penalised, so that a rare class is not answered for by the constant column.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import Label, check_features, check_labels, check_weights
+from streamfeat.learn.checks import Label, check_features, check_flag, check_labels, check_weights
 from streamfeat.learn.classes import code, decode, need_classes, one_against_all
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.scaling import Scaling
 from streamfeat.learn.solution import IllConditioned, Recipe, Solution
-from streamfeat.learn.training import Training, check_balance
+from streamfeat.learn.training import Training
 
 __all__ = ["RLS", "IllConditioned"]
 
@@ -92,9 +92,9 @@ class RLS:
         rank: int | None = None,
         seed: int = 0,
     ) -> None:
-        choice = LambdaChoice.of(lam, grid, measure, per_class)
+        choice = LambdaChoice.of(lam, grid, measure, check_flag(per_class, "per_class"))
         self.recipe = Recipe.of(choice, standardise, unit_norm, rank, seed)
-        self.balance = check_balance(balance)
+        self.balance = check_flag(balance, "balance")
         self._solution: Solution | None = None
         self._moments: Moments | None = None
         self._columns: list[Label] = []

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.checks import check_flag
 from streamfeat.learn.lambdas import HELD_OUT_NAMES, HeldOut, LambdaChoice
 from streamfeat.learn.moments import Moments
-from streamfeat.learn.scaling import Scaling, check_standardise
+from streamfeat.learn.scaling import Scaling, Standardise, check_standardise
 from streamfeat.learn.spectrum import Spectrum
 from streamfeat.learn.training import Training
 
@@ -95,7 +96,7 @@ class Recipe:
     """How rows become weights: checked options of the classifier and the regressor."""
 
     choice: LambdaChoice
-    standardise: str
+    standardise: Standardise
     unit_norm: bool
     rank: int | None
     seed: int
@@ -109,9 +110,8 @@ class Recipe:
         InvalidArgument
             Naming the option.
         """
-        if not isinstance(unit_norm, bool):
-            raise InvalidArgument(f"unit_norm must be true or false, got {unit_norm!r}")
-        return cls(choice, check_standardise(standardise), unit_norm, check_rank(rank), check_seed(seed))
+        flag = check_flag(unit_norm, "unit_norm")
+        return cls(choice, check_standardise(standardise), flag, check_rank(rank), check_seed(seed))
 
     def fields(self) -> dict[str, Any]:
         """The options as JSON values."""
@@ -135,7 +135,7 @@ class Recipe:
         n, Y, weight = len(rows), training.Y, training.weight
         if weight is not None:
             weight = weight * (n / weight.sum())
-        scaling = Scaling.of_rows(rows, self.standardise, self.unit_norm, weight)  # type: ignore[arg-type]
+        scaling = Scaling.of_rows(rows, self.standardise, self.unit_norm, weight)
         Z = scaling.apply(rows)
         row_mean, target_mean = np.zeros(Z.shape[1]), np.zeros(Y.shape[1])
         if self.centred:
@@ -180,7 +180,7 @@ class Recipe:
         """The solution for the rows of a stream, targets in this order of their columns."""
         variance = np.diag(moments.scatter) / moments.weight
         mean = moments.mean if self.centred else np.zeros_like(moments.mean)
-        scaling = Scaling.of_moments(mean, variance, self.standardise)  # type: ignore[arg-type]
+        scaling = Scaling.of_moments(mean, variance, self.standardise)
         gram = moments.scatter * scaling.scale * scaling.scale[:, None]
         cross = moments.cross[:, order] * scaling.scale[:, None]
         trace = float(np.trace(gram))

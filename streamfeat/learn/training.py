@@ -66,10 +66,3 @@ class Training:
             raise InvalidArgument("a regressor needs rows to fit, got none")
         folds = Folds.of(lam, n, None, groups, holdout)
         return cls(Y, [], None, folds, None if sample_weight is None else check_weights(sample_weight, n))
-
-
-def check_balance(balance: Any) -> bool:
-    """true or false."""
-    if not isinstance(balance, bool):
-        raise InvalidArgument(f"balance must be true or false, got {balance!r}")
-    return balance

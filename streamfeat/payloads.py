@@ -142,7 +142,7 @@ def feature_to_item(feature: NDArray[Any], fields: dict[str, Any]) -> Item:
     if not isinstance(feature, np.ndarray):
         raise InvalidArgument(f"a payload is a Signal or an array of shape (D,), got {type(feature).__name__}")
     if feature.ndim != 1 or not feature.size:
-        raise InvalidArgument(f"a feature has shape (D,), got {feature.shape}; wrap sounds, images and matrices in a Signal")
+        raise InvalidArgument(f"a feature has shape (D,), got {feature.shape}; sounds, images, matrices go in a Signal")
     if feature.dtype.str not in FEATURE_DTYPES:
         raise InvalidArgument(f"a feature has a dtype of {', '.join(FEATURE_DTYPES)}, got {feature.dtype.str!r}")
     return Item(fields, (Array.of(feature.copy()),))

@@ -128,7 +128,7 @@ def zipped(path: Path, prefix: str = "") -> Path:
 
 
 def test_fsdd_is_the_same_in_a_folder_and_a_zip(tmp_path: Path) -> None:
-    """Folder, zip, zip with a folder in it, and a folder holding the zip: same utterances, 10 after 9, 0 to 4 to test."""
+    """Folder, zip, zip with a folder in it, and a folder holding the zip: same utterances, 10 after 9, 0 to 4 test."""
     folder = lay(tmp_path / "folder", *FSDD, data=WAV)
     (tmp_path / "holder").mkdir()
     zipped(tmp_path / "holder" / "fsdd_flac.zip")

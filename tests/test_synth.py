@@ -16,7 +16,7 @@ from streamfeat.signals import open_corpus, parse_header
 from streamfeat.synth import KINDS, cast, synthesise_corpus
 
 
-def small(out: Path, *, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Path:
+def small(out: Path, *, seed: int = 0, progress: Callable[[int], None] | None = None) -> Path:
     """Eight speakers, one of each kind in either split."""
     return synthesise_corpus(out, n_train_speakers=4, n_test_speakers=4, seed=seed, progress=progress)
 

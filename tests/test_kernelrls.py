@@ -48,6 +48,7 @@ def test_linear_kernel_is_rls(n: int, d: int, intercept: bool, weighted: bool) -
     lam = float(rls.lam_)
     again = KernelRLS(lam, kernel="linear", intercept=intercept).fit(X, codes, sample_weight=w)
     queries = X + 0.5
+    # the chosen lambda may be 1e-10 of the mean square: a condition number of 1e10
     np.testing.assert_allclose(again.decision_function(queries), rls.decision_function(queries), rtol=1e-6, atol=1e-7)
 
 
@@ -75,6 +76,7 @@ def test_one_kernel_by_every_door() -> None:
     own = KernelRLS("loo", kernel=lambda A, B: naive.gaussian_gram(A, B, 0.7)).fit(X, codes)
     given = KernelRLS("loo", kernel="precomputed").fit(naive.gaussian_gram(X, X, 0.7), codes)
     expected = named.decision_function(queries)
+    # the same kernel to a few ulps; the chosen lambda may be a condition number of 1e9
     np.testing.assert_allclose(own.decision_function(queries), expected, atol=1e-7)
     np.testing.assert_allclose(given.decision_function(naive.gaussian_gram(queries, X, 0.7)), expected, atol=1e-7)
     assert named.score(queries, [int(c) for c in np.arange(15) % 2]) > 0.9
@@ -121,6 +123,7 @@ def test_a_rank_is_exact_where_the_rank_is_there(intercept: bool) -> None:
     X, codes = rng.standard_normal((40, 5)), np.arange(40) % 3
     exact = KernelRLS(0.1, kernel="linear", intercept=intercept).fit(X, codes).decision_function(X)
     within = KernelRLS(0.1, kernel="linear", intercept=intercept, rank=6).fit(X, codes).decision_function(X)
+    # the sixth direction is rounding: eps times the condition of the kept ones
     np.testing.assert_allclose(within, exact, atol=1e-8)
     full = KernelRLS(0.1, kernel="linear", intercept=intercept, rank=40).fit(X, codes).decision_function(X)
     np.testing.assert_array_equal(full, exact)
@@ -142,6 +145,7 @@ def test_kernel_regression_is_kernel_ridge(d: int) -> None:
     regressor = KernelRegressor(0.05, sigma=3.0, intercept=False).fit(X, Y)
     K = naive.gaussian_gram(X, X, 3.0)
     alpha = np.linalg.solve(K + 20 * 0.05 * np.eye(20), Y)
+    # condition number about 1e2
     np.testing.assert_allclose(regressor.solution_.alpha, alpha, atol=1e-10)
     np.testing.assert_allclose(regressor.predict(X), K @ alpha, atol=1e-9)
     assert KernelRegressor(0.05).fit(X, Y[:, 0]).predict(X[:3]).shape == (3,)

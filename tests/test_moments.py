@@ -41,6 +41,7 @@ def test_merging_two_streams_is_one_stream() -> None:
     merged = (
         RLS("default").partial_fit(X[first], codes[first]).merge(RLS("default").partial_fit(X[second], codes[second]))
     )
+    # condition number below 1e4
     np.testing.assert_allclose(
         merged.decision_function(X), RLS("default").fit(X, codes).decision_function(X), atol=1e-9
     )
@@ -63,6 +64,7 @@ def test_late_class_is_as_if_always_there() -> None:
     labels = ["x", "y"] * 10 + ["z"]
     stream = RLS(0.1, standardise="none").partial_fit(X[:20], labels[:20])
     stream.partial_fit(X[20:], labels[20:])
+    # the row of the late class among 21, condition number about 1e2
     np.testing.assert_allclose(
         stream.decision_function(X), RLS(0.1, standardise="none").fit(X, labels).decision_function(X), atol=1e-10
     )
@@ -136,6 +138,7 @@ def test_weighted_stream_is_a_weighted_batch(standardise: str) -> None:
     second.partial_fit(X[20:], codes[20:], sample_weight=w[20:])
     batch = RLS(0.05, standardise=standardise).fit(X, codes, sample_weight=w)
     merged = first.merge(second)
+    # condition number below 1e4
     np.testing.assert_allclose(merged.decision_function(X), batch.decision_function(X), atol=1e-9)
     assert merged.n_items_ == 40
 

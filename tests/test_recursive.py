@@ -61,6 +61,7 @@ def test_whatever_comes_and_goes_is_a_batch(
             P = stream.recursion.inverse
             np.testing.assert_array_equal(P, P.T)
             known = stream.recursion.moments.scatter + penalty * np.eye(7)
+            # what drift is let pass (1e-8), times a condition number of up to 1e5
             np.testing.assert_allclose(P @ known, np.eye(7), atol=1e-6)
 
 
@@ -74,6 +75,7 @@ def test_row_by_row_is_rls(intercept: bool) -> None:
         stream.partial_fit(X[i : i + 1], codes[i : i + 1])
         if i > 3:
             expected = RLS(2.0 / (i + 1), standardise=standardise).fit(X[: i + 1], codes[: i + 1])
+            # condition number below 1e3; drift let pass is 1e-8 of the sums
             np.testing.assert_allclose(stream.decision_function(X), expected.decision_function(X), atol=1e-8)
     for i in range(30):
         stream.remove(X[i : i + 1], codes[i : i + 1])
@@ -149,6 +151,7 @@ def test_tiny_penalty_on_repeated_columns() -> None:
     for row, target in zip(X, Y, strict=True):
         stream.partial_fit(row[None, :], target[None, :])
         assert np.isfinite(stream.coef_).all()
+    # a column's share is known to eps / 1e-8; what is asked of predictions
     np.testing.assert_allclose(stream.coef_[:2], stream.coef_[2:], atol=1e-3)
     np.testing.assert_allclose(stream.predict(X), X @ np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-4)
 
@@ -162,6 +165,7 @@ def test_a_class_that_comes_late_and_goes() -> None:
     stream.partial_fit(X[20:], labels[20:])
     assert stream.classes_ == ["1", "2", "z"]
     expected = RLS(0.1 / 21).fit(X, labels)
+    # condition number about 1e3
     np.testing.assert_allclose(stream.decision_function(X), expected.decision_function(X), atol=1e-9)
     stream.remove(X[20:], labels[20:])
     assert stream.classes_ == ["1", "2"]
@@ -178,6 +182,7 @@ def test_all_rows_may_go() -> None:
         stream.predict(X)
     np.testing.assert_allclose(stream.recursion.inverse, np.eye(4) / 0.1)
     W, _ = naive.ridge(X[:, :3], Y[:, :1], 0.1, intercept=True)
+    # condition number about 1e3
     np.testing.assert_allclose(stream.partial_fit(X[:, :3], Y[:, :1]).coef_, W, atol=1e-9)
 
 
@@ -187,6 +192,7 @@ def test_an_inverse_that_drifts_is_computed_afresh() -> None:
     stream = RecursiveRegressor(0.1).partial_fit(X[:20], Y[:20])
     stream.recursion.inverse[2, 3] += 1e-3
     stream.partial_fit(X[20:21], Y[20:21])
+    # afresh: condition number about 1e3, no drift
     np.testing.assert_allclose(stream.coef_, batch(X[:21], Y[:21], stream)[0], atol=1e-9)
 
 

@@ -55,6 +55,7 @@ def test_held_out_error_is_that_of_fits_without() -> None:
     X, Y = numbers(10, 4)
     regressor = RLSRegressor("loo", grid=[0.1]).fit(X, Y)
     scores = naive.held_out_scores(X, Y, 10 * float(regressor.lam_), True, range(10))
+    # condition number about 1e2; squares of differences
     np.testing.assert_allclose(regressor.held_out_.mse[0], np.mean((Y - scores) ** 2, axis=0), rtol=1e-9)
 
 
@@ -68,6 +69,7 @@ def test_stream_and_merge_are_batch(standardise: str) -> None:
     for part in np.split(np.arange(25), [3, 4, 20]):
         first.partial_fit(X[part], Y[part], sample_weight=w[part])
     second.partial_fit(X[25:], Y[25:], sample_weight=w[25:])
+    # the same sums in another order, condition number below 1e4
     np.testing.assert_allclose(first.merge(second).predict(X), batch, atol=1e-9)
     empty = RLSRegressor(0.05, standardise=standardise).merge(first)
     np.testing.assert_allclose(empty.predict(X), batch, atol=1e-9)

@@ -59,6 +59,7 @@ def test_a_group_of_copies_left_out_is_the_weighted_row_left_out() -> None:
     times = 1 + np.arange(15) % 3
     copies = RLS("logo").fit(np.repeat(X, times, axis=0), np.repeat(codes, times), np.repeat(np.arange(15), times))
     weighted = RLS("loo").fit(X, codes, sample_weight=times)
+    # the same sums in another order; from the fourth lambda on conditions are below 1e8
     np.testing.assert_allclose(weighted.held_out_.lams, copies.held_out_.lams, rtol=1e-12)
     np.testing.assert_allclose(weighted.held_out_.accuracies, copies.held_out_.accuracies, atol=1e-12)
     np.testing.assert_allclose(weighted.held_out_.mse[3:], copies.held_out_.mse[3:], rtol=1e-6)
@@ -70,10 +71,23 @@ def test_balance_is_a_weight_for_each_class() -> None:
     codes = np.repeat([0, 1, 2], [20, 7, 3])
     by_weight = RLS(0.1).fit(X, codes, sample_weight=1.0 / np.array([20, 7, 3])[codes])
     balanced = RLS(0.1, balance=True).fit(X, codes)
+    # the same weights but for rounding, condition number below 1e4
     np.testing.assert_allclose(balanced.coef_, by_weight.coef_, rtol=1e-10)
     repeated = np.concatenate([np.arange(30), np.flatnonzero(codes == 2)])
     again = RLS(0.1, balance=True).fit(X[repeated], codes[repeated])
     np.testing.assert_allclose(again.coef_, balanced.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 6), (20, 60)])
+@pytest.mark.parametrize("heavy", [1e6, 1e12])
+def test_huge_weights_and_a_tiny_lambda_are_solved(n: int, d: int, heavy: float) -> None:
+    """Three rows outweigh all others, lambda is 1e-8: still the minimum that an SVD of the rows finds."""
+    X, codes = problem(n, d)
+    w = np.where(np.arange(n) < 3, heavy, 1.0)
+    W, b = naive.ridge(X, one_against_all(codes), n * 1e-8, True, w / w.mean())
+    scores = RLS(1e-8).fit(X, codes, sample_weight=w).decision_function(X)
+    # a condition number of 1e9 to 1e10
+    np.testing.assert_allclose(scores, X @ W + b, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +137,7 @@ def test_a_rank_is_rls_on_projected_rows() -> None:
     spectrum = Spectrum.of_rank(Z, T, True, root=None, rank=5, rng=np.random.default_rng(0))
     basis = leading_directions(Z, 5, np.random.default_rng(0))
     W, _ = naive.ridge(Z @ basis, Y, 0.3, intercept=True)
+    # condition number about 1e3
     np.testing.assert_allclose(spectrum.weights(0.3), basis @ W, atol=1e-10)
     held_out = naive.held_out_scores(Z @ basis, Y, 0.3, True, range(40))
     np.testing.assert_allclose(Y - spectrum.held_out_errors(0.3), held_out, atol=1e-9)

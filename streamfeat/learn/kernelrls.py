@@ -116,9 +116,7 @@ class _Recipe:
         if spectrum.V is not None:  # a rank solves the equations in its own directions
             gradient, right = spectrum.V.T @ (G @ gradient), spectrum.V.T @ (G @ right)
         warn_if_unsolved(gradient, right, spectrum.condition(n * lam))
-        alpha = root[:, None] * weights
-        if self.centred:
-            alpha -= np.outer(share, alpha.sum(axis=0))
+        alpha = root[:, None] * weights  # sums to 0 if centred: what is left of centring k(x, .) is the intercept
         rows = None if self.kernel == "precomputed" else X
         return KernelSolution(
             self.kernel, sigma, rows, alpha, target_mean - mean @ alpha, lam, held_out, {sigma: held_out}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamfeat.errors import InvalidArgument
 from streamfeat.learn.recursion import Recursion
 from streamfeat.learn.recursive import RecursiveRegressor, RecursiveRLS
 from streamfeat.learn.rls import RLS, IllConditioned
+from streamfeat.learn.store import open_directory, save_directory
 from tests import naive
 from tests.test_regression import numbers
 from tests.test_rls import RIDGE_OF_30_ROWS, RIDGE_OF_150_ROWS, problem, repeated_columns
@@ -253,6 +255,30 @@ def test_nothing_learned_of_nothing() -> None:
         stream.predict(np.zeros((1, 3)))
     with pytest.raises(InvalidArgument, match="two classes"):
         stream.partial_fit(np.ones((2, 3)), ["a", "a"]).predict(np.ones((1, 3)))
+
+
+def test_a_stream_goes_on_from_its_state(tmp_path: Path) -> None:
+    """Saved and opened it answers bit-equal, and learns, unlearns and forgets on as if nothing had happened."""
+    X, codes = problem(40, 6)
+    for forgetting in (1.0, 0.95):
+        stream = RecursiveRLS(0.5, forgetting=forgetting).partial_fit(X[:30], codes[:30])
+        save_directory(tmp_path / str(forgetting), "stream", *stream.state())
+        back = RecursiveRLS.from_state(*open_directory(tmp_path / str(forgetting), "stream"))
+        for each in (stream, back):
+            each.partial_fit(X[30:], codes[30:])
+            if forgetting == 1:
+                each.remove(X[:5], codes[:5])
+        np.testing.assert_array_equal(back.decision_function(X), stream.decision_function(X))
+        assert back.classes_ == stream.classes_
+    X, Y = numbers(20, 4)
+    regressor = RecursiveRegressor(0.5, intercept=False).partial_fit(X, Y[:, 0])
+    fields, arrays = regressor.state()
+    before = regressor.predict(X)
+    regressor.partial_fit(X, Y[:, 1])
+    again = RecursiveRegressor.from_state(fields, arrays)
+    np.testing.assert_array_equal(again.predict(X), before)
+    again.partial_fit(X, Y[:, 1])
+    np.testing.assert_array_equal(again.predict(X), regressor.predict(X))
 
 
 @pytest.mark.parametrize(

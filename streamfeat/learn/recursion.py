@@ -24,6 +24,9 @@ Cost a row: 4 D^2 + 2 D C; afresh: 9 D^3. Memory: 16 D^2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +37,7 @@ from streamfeat.learn.solution import linear_scores, warn_if_unsolved
 
 Floats = NDArray[np.float64]
 
+SUMS = ("mean", "target_mean", "scatter", "cross")
 DRIFT = 1e-8
 NEARLY_SINGULAR = 1e-8
 """I - U P U' with a smaller eigenvalue: P would gain more rounding than digits, so it is computed afresh."""
@@ -143,6 +147,27 @@ class Recursion:
             self._stale = True
         else:
             self._update(U, V, -1.0)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Fields (JSON values) and arrays to go on from; `from_state` is the way back, bit-equal."""
+        moments = self.moments
+        options = {"penalty": self.penalty, "forgetting": self.forgetting, "intercept": moments.centred}
+        fields = {"settings": options, "n": moments.n, "weight": moments.weight, "penalty_now": self.penalty_now}
+        arrays = {"inverse": self.inverse, "weights": self.weights}
+        arrays |= {name: getattr(moments, name) for name in SUMS}
+        return fields, {name: array.copy() for name, array in arrays.items()}  # the next row changes them in place
+
+    @classmethod
+    def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Recursion:
+        """The recursion that `state` described; it has arrays of its own."""
+        recursion = cls(**fields["settings"])
+        moments = recursion.moments
+        moments.n, moments.weight, recursion.penalty_now = fields["n"], fields["weight"], fields["penalty_now"]
+        for name in SUMS:
+            setattr(moments, name, arrays[name].copy())
+        recursion._P, recursion._W = arrays["inverse"].copy(), arrays["weights"].copy()
+        recursion._stale = False
+        return recursion
 
     def _forget(self, factor: float) -> None:
         self.moments.decay(factor)

@@ -7,7 +7,7 @@ prediction nothing more. For that the penalty is one number for all rows togethe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,20 @@ class RecursiveRLS:
         predicted = self.predict(X)
         return float(np.mean([a == b for a, b in zip(predicted, check_labels(y, len(predicted)), strict=True)]))
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """All that is known, to go on from: plain fields and arrays. `from_state` is the way back."""
+        fields, arrays = self.recursion.state()
+        return {**fields, "columns": self._columns, "n_of_column": [self._n_of_class[c] for c in self._columns]}, arrays
+
+    @classmethod
+    def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> RecursiveRLS:
+        """What `state` described; it answers, and goes on, bit-equal."""
+        rls = cls()
+        rls.recursion = Recursion.from_state(fields, arrays)
+        rls._columns = list(fields["columns"])
+        rls._n_of_class = dict(zip(rls._columns, fields["n_of_column"], strict=True))
+        return rls
+
     @property
     def classes_(self) -> list[Label]:
         """Sorted."""
@@ -181,6 +195,18 @@ class RecursiveRegressor:
         need_rows(self.recursion)
         answers = self.recursion.scores(check_features(X, self.recursion.moments.width).astype(np.float64))
         return answers[:, 0] if self._flat else answers
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """All that is known, to go on from: plain fields and arrays. `from_state` is the way back."""
+        fields, arrays = self.recursion.state()
+        return {**fields, "flat": self._flat}, arrays
+
+    @classmethod
+    def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> RecursiveRegressor:
+        """What `state` described; it answers, and goes on, bit-equal."""
+        regressor = cls()
+        regressor.recursion, regressor._flat = Recursion.from_state(fields, arrays), fields["flat"]
+        return regressor
 
     @property
     def coef_(self) -> Floats:

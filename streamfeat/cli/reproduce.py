@@ -18,12 +18,11 @@ def _show_xperm(report: dict[str, Any]) -> None:
     cells = {(cell["features"], cell["N"]): cell for cell in report["cells"]}
     names = list(dict.fromkeys(features for features, _ in cells))
     width = max(map(len, names))
-    click.echo("".join([" " * width, *(f"{f'N={n}':>18}" for n in report["sizes"])]))
+    click.echo("".join([" " * width, *(f"{f'N={n}':>20}" for n in report["sizes"])]))
     for features in names:
         row = (cells[features, n] for n in report["sizes"])
-        click.echo(
-            features.ljust(width) + "".join(f"{c['rls']:8.3f}±{c['rls_sd']:.3f}/{c['nn']:.3f}"[:18] for c in row)
-        )
+        texts = (f"{c['rls']:.3f}±{c['rls_sd']:.3f}/{c['nn']:.3f}" for c in row)
+        click.echo(features.ljust(width) + "".join(text.rjust(20) for text in texts))
     click.echo(
         f"RLS ± deviation / 1-NN; over {report['n_seeds']} seeds, CDF rows over {report['n_draws']} template draws"
     )

@@ -145,12 +145,17 @@ def reproduce_kernel_error(*, fast: bool, folder: Path, progress: Progress, data
         ms = plan.ms if part[1] == plan.rs[-1] else plan.ms[-1:]
         return {str(m): errors for m, errors in _errors(problem, exact, base, part, ms)}
 
-    with progress("kernel-error", len(parts)) as advance, ThreadPoolExecutor(2) as pool:
-        waiting = [(part, None if journal.get(_name(part)) else pool.submit(work, part)) for part in parts]
-        for part, future in waiting:
-            if future is not None:
-                journal.put(_name(part), future.result())
-            advance(1)
+    pool = ThreadPoolExecutor(2)
+    try:
+        with progress("kernel-error", len(parts)) as advance:
+            waiting = [(part, None if journal.get(_name(part)) else pool.submit(work, part)) for part in parts]
+            for part, future in waiting:
+                if future is not None:
+                    journal.put(_name(part), future.result())
+                advance(1)
+    finally:
+        # stopped by hand: what has not begun does not begin
+        pool.shutdown(cancel_futures=True)
     rows = [
         _row(journal, plan, templates, m, r)
         for templates in SOURCES

@@ -226,7 +226,7 @@ def _accuracy(kernel: Kernel, positive: NDArray[np.bool_], train: Ints, test: In
 
 
 def _cells(name: str, accuracies: Floats, plan: Plan) -> Iterator[dict[str, Any]]:
-    """One cell a size, from accuracies (draws, sizes, seeds, 2)."""
+    """One cell a size, from accuracies (draws, sizes, seeds, 2); means as the paper's figure can be read, to 0.001."""
     over_draws = name in CDF_ROWS
     for i, n in enumerate(plan.sizes):
         at = accuracies[:, i]
@@ -236,9 +236,9 @@ def _cells(name: str, accuracies: Floats, plan: Plan) -> Iterator[dict[str, Any]
         yield {
             "features": name,
             "N": n,
-            "rls": round(float(rls), 4),
+            "rls": round(float(rls), 3),
             "rls_sd": round(float(sd[0]), 4),
-            "nn": round(float(nn), 4),
+            "nn": round(float(nn), 3),
             "nn_sd": round(float(sd[1]), 4),
             "sd_over": "template draws" if over_draws else "seeds",
             "rls_sd_seeds": round(float(seeds_sd[0]), 4),

@@ -172,6 +172,17 @@ def test_unavailable_is_not_believed_at_once() -> None:
     assert 5 < n_asked < 15
 
 
+def test_an_ended_pause_is_nothing_to_wake_for() -> None:
+    """The broker refused an item and went away: once the pause is over, only the deadline is left to wait for."""
+    open_items = outstanding()
+    submit(open_items, 1, timeout_s=10.0)
+    assert ids_of(open_items.next_request(0.0)) == [0]
+    assert open_items.hear(refusal(0, "UNAVAILABLE"), 0.0) == []
+    assert 0 < open_items.wait_s(0.0) < 0.1
+    assert open_items.wait_s(1.0) == pytest.approx(9.0 + GRACE_S)  # 0: the client would turn without sleeping
+    assert ids_of(open_items.next_request(1.0)) == [0]
+
+
 def test_error_about_a_whole_message() -> None:
     """With ids it ends those; without, everything that was sent: better loud than hanging."""
     open_items = outstanding()

@@ -146,8 +146,7 @@ class Outstanding:
 
     def next_request(self, now: float) -> Message | None:
         """A REQUEST with as many waiting items of one errand as credit and limits allow; they count as sent."""
-        while self._pausing and self._pausing[0][0] <= now:
-            self._waiting.append(heapq.heappop(self._pausing)[2])
+        self._end_pauses(now)
         batch: list[Entry] = []
         n_bytes = 0
         while self._waiting and len(batch) < self._limits["message_items"]:
@@ -217,13 +216,21 @@ class Outstanding:
         return list(self._open)
 
     def wait_s(self, now: float) -> float:
-        """How long until a deadline passes or a pause ends; infinity without either."""
+        """How long until a deadline passes or a pause ends; infinity without either.
+
+        A pause that is over counts no more: what it held up may have no broker to go to, and no time to wait for.
+        """
+        self._end_pauses(now)
         while self._deadlines and self._deadlines[0][1] not in self._open:
             heapq.heappop(self._deadlines)
         moments = [self._deadlines[0][0] + GRACE_S] if self._deadlines else []
         if self._pausing:
             moments.append(self._pausing[0][0])
         return max(0.0, min(moments) - now) if moments else float("inf")
+
+    def _end_pauses(self, now: float) -> None:
+        while self._pausing and self._pausing[0][0] <= now:
+            self._waiting.append(heapq.heappop(self._pausing)[2])
 
     def _has_credit(self, entry: Entry) -> bool:
         return len(self._sent) < self._credit["items"] and self._sent_bytes + entry.n_bytes <= self._credit["bytes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from streamfeat.groups import (
 from streamfeat.kernels import Floats
 from streamfeat.kernels.fourier import MAX_PROJECTION
 from streamfeat.layer2 import Layer2
-from streamfeat.layers import phi, pooled, size_of
+from streamfeat.layers import features_of, phi, pooled, size_of
 from streamfeat.orbits import (
     USER,
     USER_ORBITS,
@@ -49,7 +49,18 @@ from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import Drawn, Request, choose_rows
 
-__all__ = ["Bank", "build_bank", "find_bank", "list_banks", "materialise", "open_bank", "orbits", "template_vectors"]
+__all__ = [
+    "Bank",
+    "Difference",
+    "build_bank",
+    "compare_features",
+    "find_bank",
+    "list_banks",
+    "materialise",
+    "open_bank",
+    "orbits",
+    "template_vectors",
+]
 
 MAX_GROUP = 65535
 """Counts are uint16."""
@@ -137,6 +148,24 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     stored = stored_orbits(every_orbit(bank), bank.n_group, bank.m, bank.d, progress)
     manifest = {**bank.manifest, "spec": {**bank.manifest["spec"], "form": "dense"}}
     return Bank.of(manifest, {"orbits": stored, **kept})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How many numbers of some features were compared, how many differ at all, and by how much at the most."""
+
+    compared: int
+    differing: int
+    largest_difference: float
+
+
+def compare_features(bank: Bank, other: Bank, n_vectors: int, rng: np.random.Generator) -> Difference:
+    """What two banks of the same d and D, two forms of one say, make of random unit vectors."""
+    vectors = rng.standard_normal((n_vectors, bank.d))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    given = vectors.astype(np.float32)
+    apart = np.abs(features_of(bank, given).astype(np.float64) - features_of(other, given))
+    return Difference(apart.size, int(np.count_nonzero(apart)), float(apart.max(initial=0.0)))
 
 
 # ------------------------------------------------------------------------------------------------- parts of a bank

@@ -145,7 +145,7 @@ def _endpoint(side: str, endpoint: str) -> Check:
 
 
 def _banks(root: Path) -> Check:
-    banks = list_banks(root) if root.exists() else []
+    banks = list_banks(root)
     if not banks:
         return Check("banks", True, f"none in {root}", "`streamfeat bank build digits-audio` makes one")
     for path in banks:

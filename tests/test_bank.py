@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streamfeat.bank import (
     Bank,
     build_bank,
+    compare_features,
     find_bank,
     list_banks,
     materialise,
@@ -417,3 +418,15 @@ def test_many_items_share_a_pass_when_the_group_is_small(bank: Bank) -> None:
     """A bank without a group takes 32 items at once, one with 27 elements takes one, a dense one four."""
     plain = build_bank(bank.spec.plain())
     assert [items_at_once(b) for b in (plain, bank, materialise(bank))] == [32, 1, 4]
+
+
+def test_forms_are_compared_number_by_number(bank: Bank) -> None:
+    """A bank and itself, its dense form, and one with other templates: nothing, next to nothing, nearly everything."""
+    same = compare_features(bank, bank, 5, np.random.default_rng(1))
+    assert (same.compared, same.differing, same.largest_difference) == (5 * bank.n_features, 0, 0.0)
+    dense = compare_features(bank, materialise(bank), 5, np.random.default_rng(1))
+    assert dense.differing < 0.01 * dense.compared
+    assert dense.largest_difference <= 1  # a projection within rounding of a threshold
+    other = compare_features(bank, bank_of(seed=5), 5, np.random.default_rng(1))
+    assert other.differing > 0.2 * other.compared
+    assert other.largest_difference > 1

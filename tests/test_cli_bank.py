@@ -174,6 +174,13 @@ def test_materialize_writes_the_dense_form(cli: Terminal) -> None:
     dense = cli("bank", "materialize", "tiny", *own(cli), "--json").json
     assert (dense["form"], dense["n_features"]) == ("dense", built["n_features"])
     assert dense["hash"] != built["hash"]
+    assert dense["compared"] == 16 * built["n_features"]
+    assert dense["differing"] <= 0.001 * dense["compared"]
+    assert dense["largest_difference"] <= 1
+    assert (
+        f"{dense['differing']} of {dense['compared']} numbers differ"
+        in cli("bank", "materialize", "tiny", *own(cli)).out
+    )
     rng = np.random.default_rng(2)
     signals = [Signal("image", rng.integers(0, 256, (12, 12), np.uint8)) for _ in range(50)]
     first, second = (FeatureMap.open(Path(r["path"])).transform(signals).astype(int) for r in (built, dense))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from streamfeat.bank import Bank, find_bank, list_banks, materialise, open_bank
+from streamfeat.bank import Bank, compare_features, find_bank, list_banks, materialise, open_bank
 from streamfeat.cli.console import emit, json_option, with_settings, written_file
 from streamfeat.config import Settings
 from streamfeat.contactsheet import contact_sheet
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK, StreamfeatError
 from streamfeat.presets import build_named, preset_names
+
+N_COMPARED = 16
+"""Random vectors whose features both forms of a bank compute; each costs a pass over every orbit."""
 
 
 @click.group(help="Build, list, show, verify and materialise banks.")
@@ -48,7 +53,7 @@ def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings,
 def list_(settings: Settings, json_to: str | None) -> None:
     """Print a line a bank."""
     root = Path(settings.fleet.bank_dir)
-    banks = [_describe(open_bank(path, verify=False), path) for path in (list_banks(root) if root.exists() else [])]
+    banks = [_describe(open_bank(path, verify=False), path) for path in list_banks(root)]
     report = {"bank_dir": str(root), "banks": banks, "presets": list(preset_names())}
 
     def text() -> None:
@@ -93,7 +98,7 @@ def show(bank: str, png: Path | None, templates: int, elements: int, settings: S
 def verify(banks: tuple[str, ...], settings: Settings, json_to: str | None) -> int:
     """Say of each whether it is what its name says; 78 when one is not."""
     root = Path(settings.fleet.bank_dir)
-    paths = [find_bank(root, bank) for bank in banks] or (list_banks(root) if root.exists() else [])
+    paths = [find_bank(root, bank) for bank in banks] or list_banks(root)
     verdicts = []
     for path in paths:
         try:
@@ -116,12 +121,22 @@ def verify(banks: tuple[str, ...], settings: Settings, json_to: str | None) -> i
 @with_settings
 @json_option
 def materialize(bank: str, settings: Settings, json_to: str | None) -> None:
-    """Expand and save under the dense form's own hash."""
+    """Expand, save under the dense form's own hash, and say how far features of both forms are apart."""
     root = Path(settings.fleet.bank_dir)
-    dense = materialise(open_bank(find_bank(root, bank)))
-    path = dense.save(root)
-    report = _describe(open_bank(path, verify=False), path)
-    emit(report, json_to, lambda: _print(report))
+    given = open_bank(find_bank(root, bank))
+    path = materialise(given).save(root)
+    dense = open_bank(path, verify=False)
+    apart = compare_features(given, dense, N_COMPARED, np.random.default_rng(0))
+    report = {**_describe(dense, path), **asdict(apart)}
+
+    def text() -> None:
+        _print(report)
+        click.echo(
+            f"features of {N_COMPARED} random vectors in both forms: {apart.differing} of {apart.compared} numbers "
+            f"differ, by {apart.largest_difference:g} at the most"
+        )
+
+    emit(report, json_to, text)
 
 
 def _say(text: str) -> None:

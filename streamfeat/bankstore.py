@@ -38,7 +38,8 @@ from streamfeat.groups import Axes, Elements, OperatorStack, input_moves
 
 FORMAT = "streamfeat-bank-1"
 MANIFEST = "manifest.json"
-REBUILD = "copy it again from where it is whole, or build it again with `streamfeat bank build`"
+REBUILD = "remove it, then copy it from where it is whole or build it again with `streamfeat bank build`"
+"""Removed first: `save` leaves a directory of that name as it is."""
 
 Array = NDArray[Any]
 
@@ -153,7 +154,7 @@ class Bank:
         Nobody sees half a bank: a directory beside it is filled, forced to the disk, then renamed.
         """
         final = root / self.folder
-        if final.exists():
+        if (final / MANIFEST).is_file():
             return final
         try:
             with write_directory(final) as partial:
@@ -215,8 +216,8 @@ def list_banks(root: Path) -> list[Path]:
     return sorted(manifest.parent for manifest in root.glob(f"[!.]*/{MANIFEST}")) if root.is_dir() else []
 
 
-def find_bank(root: Path, name_or_hash: str) -> Path:
-    """The directory of a bank: by name (the one saved last, if several), directory name or start of the hash.
+def find_bank(root: Path, wanted: str) -> Path:
+    """The directory of a bank: by its path, its name (the one saved last, if several), or the start of its hash.
 
     Raises
     ------
@@ -225,18 +226,20 @@ def find_bank(root: Path, name_or_hash: str) -> Path:
     ConfigError
         The start of a hash fits several banks.
     """
+    if (Path(wanted) / MANIFEST).is_file():
+        return Path(wanted)
     folders = list_banks(root)
-    named = [f for f in folders if name_or_hash in (f.name, f.name[:-13])]
+    named = [f for f in folders if wanted in (f.name, f.name[:-13])]
     if named:
         return max(named, key=lambda f: (f / MANIFEST).stat().st_mtime_ns)
-    if len(name_or_hash) >= 6:
-        hashed = [f for f in folders if f.name[-12:] == name_or_hash[:12] or f.name[-12:].startswith(name_or_hash)]
+    if len(wanted) >= 6:
+        hashed = [f for f in folders if f.name[-12:] == wanted[:12] or f.name[-12:].startswith(wanted)]
         if len(hashed) > 1:
-            raise ConfigError(f"{name_or_hash!r} fits {', '.join(f.name for f in hashed)}; give more of the hash")
+            raise ConfigError(f"{wanted!r} fits {', '.join(f.name for f in hashed)}; give more of the hash")
         if hashed:
             return hashed[0]
     there = ", ".join(f.name for f in folders) or "none"
-    raise NotFound(f"no bank {name_or_hash!r} in {root}; there are: {there}; `streamfeat bank build` makes one")
+    raise NotFound(f"no bank {wanted!r} in {root}; there are: {there}; `streamfeat bank build` makes one")
 
 
 def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -287,6 +288,7 @@ def test_banks_are_found_by_name_and_by_hash(bank: Bank, tmp_path: Path) -> None
     assert find_bank(tmp_path, "small") == second
     assert find_bank(tmp_path, bank.hash) == find_bank(tmp_path, bank.hash[:7]) == first
     assert find_bank(tmp_path, first.name) == first
+    assert find_bank(tmp_path / "elsewhere", str(first)) == first
     with pytest.raises(NotFound, match=f"(?s)'other'.*{first.name}"):
         find_bank(tmp_path, "other")
 
@@ -418,6 +420,20 @@ def test_many_items_share_a_pass_when_the_group_is_small(bank: Bank) -> None:
     """A bank without a group takes 32 items at once, one with 27 elements takes one, a dense one four."""
     plain = build_bank(bank.spec.plain())
     assert [items_at_once(b) for b in (plain, bank, materialise(bank))] == [32, 1, 4]
+
+
+def test_a_harmed_bank_comes_back_as_its_message_says(bank: Bank, tmp_path: Path) -> None:
+    """Removed first, then built again; saving alone repairs nothing, nor does it take a directory for a bank."""
+    path = bank.save(tmp_path)
+    flip(path)
+    bank.save(tmp_path)
+    with pytest.raises(ConfigError, match="remove it, then"):
+        open_bank(path)
+    lose_manifest(path)
+    with pytest.raises(OSError, match="not empty"):
+        bank.save(tmp_path)
+    shutil.rmtree(path)
+    assert open_bank(bank.save(tmp_path)).hash == bank.hash
 
 
 def test_forms_are_compared_number_by_number(bank: Bank) -> None:

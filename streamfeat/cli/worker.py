@@ -18,7 +18,7 @@ from streamfeat.fleet import ONE_THREAD, features_arguments, stateful_arguments
 @click.argument("role", type=click.Choice(["features", "learner", "index"]))
 @click.option("--name", help="Its name in the fleet; a second worker of the same name takes over. Default: the role.")
 @click.option(
-    "--bank", "banks", multiple=True, help="Bank to serve: a name, a hash or a directory . Default: from the settings."
+    "--bank", "banks", multiple=True, help="Bank to serve: a name, a hash or a directory. Default: from the settings."
 )
 @with_settings
 def command(

@@ -182,7 +182,7 @@ def _locate(settings: Settings, environ: Mapping[str, str]) -> Settings:
     home = environ.get("HOME") or "/"
     run_dir = fleet.run_dir or environ.get("RUNTIME_DIRECTORY") or _below(environ.get("XDG_RUNTIME_DIR"))
     if not run_dir:
-        run_dir = f"/tmp/streamfeat-{os.getuid()}"  # noqa: S108 - made 0700 and checked for its owner when used
+        run_dir = f"/tmp/streamfeat-{os.getuid()}"  # noqa: S108 - made 0700; claim_endpoint looks whose it is
     state_dir = (
         fleet.state_dir
         or environ.get("STATE_DIRECTORY")

@@ -59,11 +59,13 @@ def claim_endpoint(endpoint: str) -> str:
     ------
     ConfigError
         As `check_endpoint`; also when a process listens there already, when an ordinary file is in the way, or when
-        the directory is missing or not writable.
+        the directory is missing, not writable, or somebody else's in a place where anybody could have made it.
     """
     check_endpoint(endpoint)
     if endpoint.startswith("ipc://"):
         _claim_ipc_path(Path(endpoint.removeprefix("ipc://")))
+    else:
+        _claim_port(endpoint)
     return endpoint
 
 
@@ -95,6 +97,12 @@ def _claim_ipc_path(path: Path) -> None:
         raise ConfigError(
             f"cannot make the socket {path}: its directory {problem}; create it or mend its owner and mode"
         )
+    above, owner = path.parent.parent.stat().st_mode, path.parent.stat().st_uid
+    if above & stat.S_IWOTH and owner not in (0, os.geteuid()):  # /tmp/streamfeat-UID, made by another before us
+        raise ConfigError(
+            f"{path.parent} belongs to another user (uid {owner}), who could take the place of the socket; "
+            "choose another run directory (fleet.run_dir or STREAMFEAT_FLEET__RUN_DIR)"
+        )
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -104,6 +112,21 @@ def _claim_ipc_path(path: Path) -> None:
     if _answers(path):
         raise ConfigError(f"{path} has a process listening; stop that one first, or choose another endpoint")
     path.unlink(missing_ok=True)
+
+
+def _claim_port(endpoint: str) -> None:
+    """Raise `ConfigError` if a port is taken. A trial bind, not a connection: that may meet itself on a loopback."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    for family, kind, protocol, _, address in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not held up by connections that were closed
+            try:
+                probe.bind(address)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise ConfigError(
+                        f"{endpoint} has a process listening; stop that one first, or choose another endpoint"
+                    ) from error
 
 
 def _answers(path: Path) -> bool:

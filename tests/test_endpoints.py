@@ -88,6 +88,31 @@ def test_a_live_socket_is_refused(tmp_path: Path) -> None:
         assert path.exists()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_taken_port_is_refused(host: str) -> None:
+    """Before anything is started that would join whoever listens there; a port that was closed is free at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"tcp://{host}:{server.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="listening"):
+            claim_endpoint(endpoint)
+    assert claim_endpoint(endpoint) == endpoint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory away needs root")
+def test_another_users_directory_is_not_ours_to_bind_in(tmp_path: Path) -> None:
+    """Where anybody may make directories, ours must be made by us; elsewhere the owner is the operator's choice."""
+    folder = tmp_path / "streamfeat-0"
+    folder.mkdir()
+    os.chown(folder, 12345, -1)
+    endpoint = f"ipc://{folder}/s"
+    assert claim_endpoint(endpoint) == endpoint
+    tmp_path.chmod(0o1777)
+    with pytest.raises(ConfigError, match=r"another user \(uid 12345\)"):
+        claim_endpoint(endpoint)
+    os.chown(folder, os.geteuid(), -1)
+    assert claim_endpoint(endpoint) == endpoint
+
+
 @pytest.mark.parametrize("make", ["file", "directory", "link"])
 def test_what_is_no_socket_is_never_touched(tmp_path: Path, make: str) -> None:
     """An ordinary file, a directory or a link at the path stays as it is."""

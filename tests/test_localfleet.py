@@ -177,3 +177,7 @@ def test_a_fleet_on_loopback_ports(private: Settings, audio_bank: Path) -> None:
     settings = replace(private, fleet=replace(private.fleet, front=front, back=back))
     with LocalFleet(settings, [audio_bank], n_workers=1) as fleet, Client(fleet.front) as client:
         assert client.features([Signal("audio", np.ones(4000, np.int16), 8000)]).shape[0] == 1
+        second = LocalFleet(settings, [audio_bank], n_workers=1)
+        with pytest.raises(ConfigError, match="has a process listening"):
+            second.start()  # else its worker would join the first fleet and take the place of the worker there
+        assert second.pids == {}

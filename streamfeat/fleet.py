@@ -24,6 +24,12 @@ from streamfeat.config import Settings
 from streamfeat.endpoints import claim_endpoint
 from streamfeat.errors import ConfigError, Unavailable
 
+WORKERS_STOP_S = 25.0
+"""A worker drains for 20 s at the most and needs 2 for its last words."""
+
+BROKER_STOP_S = 15.0
+"""A broker drains for 10 s at the most and needs 1."""
+
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -135,15 +141,15 @@ class LocalFleet:
                 self._spawn(role, role, stateful_arguments(self.settings, role))
         self._wait_ready()
 
-    def stop(self, timeout_s: float = 20.0) -> None:
+    def stop(self) -> None:
         """End every process: workers drain first, then the broker; what does not end in time is killed."""
-        deadline = time.monotonic() + timeout_s
         workers = [process for name, process in self._processes.items() if name != "broker"]
         brokers = [process for name, process in self._processes.items() if name == "broker"]
-        for group in (workers, brokers):
+        for group, timeout_s in ((workers, WORKERS_STOP_S), (brokers, BROKER_STOP_S)):
             for process in group:
                 if process.poll() is None:
                     process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + timeout_s
             for process in group:
                 try:
                     process.wait(max(0.1, deadline - time.monotonic()))

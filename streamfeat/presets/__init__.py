@@ -11,7 +11,6 @@ import numpy as np
 
 from streamfeat.bank import build_bank, find_bank, list_banks, open_bank
 from streamfeat.bankspec import BankSpec, presets
-from streamfeat.bankstore import MANIFEST
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 from streamfeat.orbits import Orbits, takes_orbits
 from streamfeat.signals import Signal, open_corpus, open_images, read_arrays, read_audio
@@ -48,8 +47,6 @@ def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = la
     NotFound
         Neither a preset nor a bank.
     """
-    if (Path(name) / MANIFEST).exists():
-        return Path(name)
     if name not in preset_names():
         return find_bank(bank_dir, name)
     spec = _wanted(BankSpec.preset(name), plain)

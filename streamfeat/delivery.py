@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,7 +50,7 @@ class Failure:
 class Delivery:
     """What became of every item: `sent == answered + len(failed)`.
 
-    `positions[i]` is the place, among the items given, of the i-th result.
+    Results keep no samples. `positions[i]` is the place, among the items given, of the i-th result.
     """
 
     sent: int = 0
@@ -175,7 +175,8 @@ def deliver(
         if result.error is not None:
             failed(items[place], result.error)
         else:
-            delivery.results.append(result)
+            # without the samples, which nobody asks for any more: a word has 50 kB of them, 14 kB of feature
+            delivery.results.append(replace(result, job=replace(result.job, payload=None)))
             delivery.positions.append(place)
             delivery.latencies_ms.append(result.latency_ms)
         if progress is not None:

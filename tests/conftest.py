@@ -1,7 +1,10 @@
-"""What several test files share, made once: a small spoken corpus, the presets' banks, a fleet that serves them."""
+"""What several test files share, made once: a corpus, the presets' banks, a fleet that serves them, the wheel."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,3 +46,15 @@ def served(tmp_path_factory: pytest.TempPathFactory, audio_bank: Path) -> Iterat
         made.serving("--bank", "digits-audio", "--bank", "digits-image"),
     ):
         yield made
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy: setuptools would put what an older build/ holds into it."""
+    root = tmp_path_factory.mktemp("wheel")
+    left = shutil.ignore_patterns(".*", "build", "dist", "quickstart", "*.egg-info", "__pycache__")
+    shutil.copytree(Path(__file__).resolve().parent.parent, root / "checkout", ignore=left)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(root)]
+    subprocess.run([*command, str(root / "checkout")], check=True, timeout=120)
+    [built] = root.glob("*.whl")
+    return built

@@ -7,9 +7,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+
+from streamfeat.config import Features, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 UNITS = ROOT / "systemd"
@@ -70,6 +74,16 @@ pooling = {kind = "cdf", thresholds = "sigma", n_bins = 5}
 """
 
 
+def test_the_example_says_every_setting_and_its_default() -> None:
+    """Under systemd the example file changes nothing but the banks, and no setting is missing in it."""
+    example = UNITS / "streamfeat.toml"
+    unit = {"RUNTIME_DIRECTORY": "/run/streamfeat", "STATE_DIRECTORY": "/var/lib/streamfeat"}
+    usual, told = load_settings(unit), load_settings(unit, file=example)
+    assert told == replace(usual, features=Features(banks="digits-audio"))
+    named = {table: set(keys) for table, keys in tomllib.loads(example.read_text()).items()}
+    assert named == {table.name: {f.name for f in fields(getattr(usual, table.name))} for table in fields(usual)}
+
+
 @needs_analyze
 @pytest.mark.parametrize("unit", sorted(f.name for f in UNITS.iterdir() if f.suffix in {".service", ".target"}))
 def test_units_are_clean(unit: str, tmp_path: Path) -> None:
@@ -109,13 +123,13 @@ def why_not() -> str | None:
 
 
 @pytest.mark.timeout(240)
-def test_a_real_systemd_runs_the_fleet(tmp_path: Path) -> None:
+def test_a_real_systemd_runs_the_fleet(tmp_path: Path, wheel: Path) -> None:
     """Target up, 100 items answered through the hardened units, clean stop: no restart, no failed unit."""
     if reason := why_not():
         pytest.skip(reason)
     # a wheel's files, not the checkout: what the units run is what users install
     library = tmp_path / "lib"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(library), str(ROOT)]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(library), str(wheel)]
     subprocess.run(install, check=True, timeout=120)
     assert {p.name for p in library.iterdir() if p.suffix != ".dist-info"} <= {"bin", "streamfeat"}
     (tmp_path / "tiny.toml").write_text(TINY)

@@ -235,11 +235,21 @@ class Connection:
             what = f"the broker takes no clients now ({self._session.complaint})"
         elif self._live_socket().poll(0, zmq.POLLOUT):
             what = "a process is there, but it does not answer: stuck, or no broker"
-        elif path != self.endpoint and not Path(path).exists():
-            what = "there is no such socket"
         else:
-            what = "nobody answers there"
+            what = (_obstacle(path) if path != self.endpoint else None) or "nobody answers there"
         return (
             f"{self.endpoint}: {what} (waited {self.connect_timeout_s:g} s); "
             "check the endpoint, or start a fleet with `streamfeat serve`"
         )
+
+
+def _obstacle(path: str) -> str | None:
+    """What keeps this user from a socket; None: nothing that the file system knows of."""
+    try:
+        Path(path).stat()
+    except PermissionError:
+        return "this user may not enter its directory; join the group that may"
+    except OSError:
+        return "there is no such socket"
+    may_connect = os.access(path, os.W_OK, effective_ids=True)
+    return None if may_connect else "this user may not connect to the socket; join the group that may"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -83,6 +85,25 @@ def test_nothing_listens(tmp_path: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     assert "nobody answers" in refuses_in_time(Client(f"tcp://127.0.0.1:{port}", connect_timeout_s=0.3), 0.3)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="being another user needs root")
+@pytest.mark.parametrize(("barred", "said"), [("folder", "may not enter"), ("socket", "may not connect")])
+def test_a_socket_of_others(barred: str, said: str) -> None:
+    """A user who may not connect is told so, and not that nobody is there."""
+    folder = Path(tempfile.mkdtemp(prefix="sf-"))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "s"))
+        server.listen()
+        folder.chmod(0o700 if barred == "folder" else 0o755)
+        (folder / "s").chmod(0o700)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(Unavailable, match=said), Client(f"ipc://{folder}/s", connect_timeout_s=0.2):
+                pass
+        finally:
+            os.seteuid(0)
+    shutil.rmtree(folder)
 
 
 def test_something_else_listens(tmp_path: Path) -> None:

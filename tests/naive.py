@@ -122,6 +122,45 @@ def sample_shift(t: NDArray[Any], samples: float) -> NDArray[np.float64]:
     return out
 
 
+# front ends: canonical time, one number at a time
+
+
+def arclength(x: NDArray[Any], n: int, *, points: int, smooth: int, power: float, floor: float) -> NDArray[np.float64]:
+    """x (bands, frames) read at n equal steps of the length of its own path."""
+
+    def read(rows: list[list[float]], t: float) -> list[float]:
+        k = min(int(t), len(rows[0]) - 2) if len(rows[0]) > 1 else 0
+        return [row[k] + (t - k) * (row[min(k + 1, len(row) - 1)] - row[k]) for row in rows]
+
+    rows = [[float(v) for v in row] for row in x]
+    if points:
+        columns = [read(rows, (len(rows[0]) - 1) * i / (points - 1)) for i in range(points)]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+    frames = len(rows[0])
+    largest = max(map(max, rows))
+    seen = []
+    for k in range(frames):
+        reach = min(smooth // 2, k, frames - 1 - k)
+        means = [math.fsum(row[k - reach : k + reach + 1]) / (2 * reach + 1) for row in rows]
+        seen.append([max(v / largest, floor) ** power for v in means])
+    path = [0.0]
+    for before, after in itertools.pairwise(seen):
+        path.append(path[-1] + math.dist(before, after))
+    out = []
+    for i in range(n):
+        target = path[-1] * i / (n - 1)
+        k = max((k for k in range(frames - 1) if path[k] <= target), default=0)
+        step = path[k + 1] - path[k]
+        out.append(read(rows, k + min((target - path[k]) / step, 1.0) if step > 0 else k + 1.0))
+    return np.array(out).T
+
+
+def delta(x: NDArray[Any]) -> NDArray[np.float64]:
+    """The next frame less the one before; beyond the ends the last and the first again."""
+    last = x.shape[1] - 1
+    return np.array([[float(row[min(k + 1, last)]) - float(row[max(k - 1, 0)]) for k in range(last + 1)] for row in x])
+
+
 # kernels: one number at a time, in float64 where the kernel keeps float32
 
 

@@ -38,10 +38,18 @@ WAVEFORM: list[dict[str, Any]] = [
     {"stage": "trim"},
     {"stage": "fixed_length", "n": 2000},
 ]
+CANONICAL_TIME: list[dict[str, Any]] = [
+    {"stage": "resample", "rate_hz": 8000},
+    {"stage": "spectrogram"},
+    {"stage": "compress", "kind": "root"},
+    {"stage": "arclength", "n": 24},
+    {"stage": "delta"},
+    {"stage": "centre"},
+]
 GREY: list[dict[str, Any]] = [{"stage": "pixels", "height": 12, "width": 10}, {"stage": "centre"}]
 COLOUR: list[dict[str, Any]] = [{"stage": "pixels", "height": 12, "width": 10, "grey": False}]
 
-AUDIO = {"log_mel": LOG_MEL, "root": ROOT_LOG_FREQUENCY, "waveform": WAVEFORM}
+AUDIO = {"log_mel": LOG_MEL, "root": ROOT_LOG_FREQUENCY, "waveform": WAVEFORM, "canonical_time": CANONICAL_TIME}
 VECTOR: list[dict[str, Any]] = [{"stage": "array", "rows": 12}]
 MATRIX: list[dict[str, Any]] = [{"stage": "array", "rows": 5, "columns": 8}, {"stage": "centre"}]
 
@@ -94,6 +102,7 @@ def test_canonical_spec_round_trips(spec: list[dict[str, Any]]) -> None:
         (LOG_MEL, ("band", "frame"), (40, 32)),
         (ROOT_LOG_FREQUENCY, ("band", "frame"), (48, 20)),
         (WAVEFORM, ("sample",), (2000,)),
+        (CANONICAL_TIME, ("band", "frame"), (40, 24)),
         (GREY, ("row", "column"), (12, 10)),
         (COLOUR, ("row", "column", "channel"), (12, 10, 3)),
         (VECTOR, ("entry",), (12,)),

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamfeat.frontends.arrays import Centre, Compress, Frames
+from streamfeat.frontends.arrays import Centre, Compress, Delta, Frames
 from streamfeat.groups.axes import VARIABLE, Axes
+from tests import naive
 
 GROUND = Axes(("band", "frame"), (3, VARIABLE), (100.0, 200.0, 400.0), 100.0)
 
 
-def apply(stage: Compress | Frames | Centre, x: Any) -> NDArray[np.float32]:
+def apply(stage: Compress | Frames | Delta | Centre, x: Any) -> NDArray[np.float32]:
     """The stage on bands x frames."""
     step, _ = stage.build(GROUND)
     out = step(np.asarray(x, np.float32))
@@ -69,6 +70,15 @@ def test_axes_of_frames() -> None:
     """Resampling gives up real time, cropping keeps it."""
     assert Frames(5).build(GROUND)[1] == Axes(("band", "frame"), (3, 5), GROUND.band_hz, 0.0)
     assert Frames(5, "crop").build(GROUND)[1] == Axes(("band", "frame"), (3, 5), GROUND.band_hz, 100.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_delta_is_the_next_frame_less_the_one_before(n: int) -> None:
+    """The edge frames repeated; what is constant has none, and the axes stay."""
+    x = np.random.default_rng(0).standard_normal((3, n)).astype(np.float32)
+    np.testing.assert_allclose(apply(Delta(), x), naive.delta(x), rtol=1e-6)  # rounded once
+    assert not apply(Delta(), np.full((3, n), 7.7)).any()
+    assert Delta().build(GROUND)[1] == GROUND
 
 
 def test_centre_takes_the_mean_away() -> None:

@@ -3,8 +3,8 @@
 A front end is a list of stages, each a small frozen dataclass whose fields are its parameters. The first takes the
 signal (`resample` a waveform, `pixels` a picture, `array` plain numbers) and so decides the kind; each following one
 turns an array into an array; `norm`, if it is there, comes last and may keep the vector's size. `build` precomputes
-what a stage needs (windows, filters) once and tells how it changes the axes. A new idea (a canonical time scale, a
-canonical pose) is one more stage in the table.
+what a stage needs (windows, filters) once and tells how it changes the axes. A new idea is one more stage in the table:
+`arclength` takes one representative of an orbit (canonical time) where it is cheap to find.
 
 The result depends on the signal alone: no BLAS (its sums change with the number of threads), no state, no chance.
 """
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError, InvalidArgument
-from streamfeat.frontends.arrays import Centre, Compress, Frames
+from streamfeat.frontends.arclength import Arclength
+from streamfeat.frontends.arrays import Centre, Compress, Delta, Frames
 from streamfeat.frontends.numbers import Norm, Numbers
 from streamfeat.frontends.pixels import Pixels
 from streamfeat.frontends.spectrogram import Spectrogram
@@ -31,7 +32,7 @@ from streamfeat.spec import as_table, pick, read_table
 __all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
 
 Entry = Resample | Pixels | Numbers
-Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Centre
+Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Arclength | Delta | Centre
 S = TypeVar("S", bound=Entry | Stage | Norm)
 
 ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels, "array": Numbers}
@@ -44,6 +45,8 @@ STAGES: dict[str, type[Stage]] = {
     "spectrogram": Spectrogram,
     "compress": Compress,
     "frames": Frames,
+    "arclength": Arclength,
+    "delta": Delta,
     "centre": Centre,
 }
 """Stages that follow, in any order that their axes allow."""

@@ -92,12 +92,30 @@ class Frames:
         return cut(x, (x.shape[1] - self.n) // 2, self.n)
 
     def _resample(self, x: Array) -> Array:
-        last = x.shape[1] - 1
-        at = np.linspace(0, last, self.n)
-        left = np.minimum(at.astype(np.intp), max(last - 1, 0))
-        share = (at - left).astype(np.float32)
-        right = np.minimum(left + 1, last)
-        return x[:, left] * (1 - share) + x[:, right] * share
+        return read_frames(x, np.linspace(0, x.shape[1] - 1, self.n))
+
+
+def read_frames(x: Array, at: NDArray[np.float64]) -> Array:
+    """x (bands, frames) at times in frames, 0 to the last one, by linear interpolation."""
+    last = x.shape[1] - 1
+    left = np.minimum(at.astype(np.intp), max(last - 1, 0))
+    share = (at - left).astype(np.float32)
+    right = np.minimum(left + 1, last)
+    return x[:, left] * (1 - share) + x[:, right] * share
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How a spectrogram changes: the frame after less the frame before, the first and the last frame repeated."""
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        axes.need("frame", by="delta")
+        return _delta, axes
+
+
+def _delta(x: Array) -> Array:
+    padded = np.pad(x, ((0, 0), (1, 1)), mode="edge")
+    return padded[:, 2:] - padded[:, :-2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def sample_shift(t: NDArray[Any], samples: float) -> NDArray[np.float64]:
     return out
 
 
-# front ends: canonical time, one number at a time
+# front ends: canonical time and canonical pose, one number at a time
 
 
 def arclength(x: NDArray[Any], n: int, *, points: int, smooth: int, power: float, floor: float) -> NDArray[np.float64]:
@@ -159,6 +159,29 @@ def delta(x: NDArray[Any]) -> NDArray[np.float64]:
     """The next frame less the one before; beyond the ends the last and the first again."""
     last = x.shape[1] - 1
     return np.array([[float(row[min(k + 1, last)]) - float(row[max(k - 1, 0)]) for k in range(last + 1)] for row in x])
+
+
+def pose_map(
+    x: NDArray[Any], exponent: float, target: tuple[float, float], floor: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Matrix A (2, 2) and offset b: pixel p of the posed picture comes from A p + b."""
+    pixels = [(r, c, float(v)) for (r, c), v in np.ndenumerate(x)]
+    mass = math.fsum(v for _, _, v in pixels)
+    cy, cx = (math.fsum(v * at[i] for *at, v in pixels) / mass for i in (0, 1))
+    vyy = math.fsum(v * (r - cy) ** 2 for r, _, v in pixels) / mass
+    vxy = math.fsum(v * (r - cy) * (c - cx) for r, c, v in pixels) / mass
+    vxx = math.fsum(v * (c - cx) ** 2 for _, c, v in pixels) / mass
+    shear = vxy / max(vyy, floor**2)
+    s_y = (max(math.sqrt(vyy), floor) / target[0]) ** exponent
+    s_x = (math.sqrt(max(vxx - shear * vxy, floor**2)) / target[1]) ** exponent
+    A = np.array([[s_y, 0.0], [shear * s_y, s_x]])
+    return A, np.array([cy, cx]) - A @ (np.array(x.shape) - 1) / 2
+
+
+def pose(x: NDArray[Any], exponent: float, target: tuple[float, float], floor: float) -> NDArray[np.float64]:
+    """The picture whose pixel p is x at A p + b."""
+    A, b = pose_map(x, exponent, target, floor)
+    return move_plane(x, lambda r, c: (A[0, 0] * r + b[0], A[1, 0] * r + A[1, 1] * c + b[1]))
 
 
 # kernels: one number at a time, in float64 where the kernel keeps float32

@@ -53,7 +53,13 @@ AUDIO = {"log_mel": LOG_MEL, "root": ROOT_LOG_FREQUENCY, "waveform": WAVEFORM, "
 VECTOR: list[dict[str, Any]] = [{"stage": "array", "rows": 12}]
 MATRIX: list[dict[str, Any]] = [{"stage": "array", "rows": 5, "columns": 8}, {"stage": "centre"}]
 
-IMAGE = {"grey": GREY, "colour": COLOUR}
+POSED: list[dict[str, Any]] = [
+    {"stage": "pixels", "height": 12, "width": 10},
+    {"stage": "pose", "row_sd": 2.5, "column_sd": 2, "otherwise": "pass"},
+    {"stage": "centre"},
+]
+
+IMAGE = {"grey": GREY, "colour": COLOUR, "posed": POSED}
 
 audio_front_ends = pytest.mark.parametrize("spec", AUDIO.values(), ids=AUDIO.keys())
 image_front_ends = pytest.mark.parametrize("spec", IMAGE.values(), ids=IMAGE.keys())
@@ -105,6 +111,7 @@ def test_canonical_spec_round_trips(spec: list[dict[str, Any]]) -> None:
         (CANONICAL_TIME, ("band", "frame"), (40, 24)),
         (GREY, ("row", "column"), (12, 10)),
         (COLOUR, ("row", "column", "channel"), (12, 10, 3)),
+        (POSED, ("row", "column"), (12, 10)),
         (VECTOR, ("entry",), (12,)),
         (MATRIX, ("row", "column"), (5, 8)),
     ],

@@ -4,7 +4,7 @@ A front end is a list of stages, each a small frozen dataclass whose fields are 
 signal (`resample` a waveform, `pixels` a picture, `array` plain numbers) and so decides the kind; each following one
 turns an array into an array; `norm`, if it is there, comes last and may keep the vector's size. `build` precomputes
 what a stage needs (windows, filters) once and tells how it changes the axes. A new idea is one more stage in the table:
-`arclength` takes one representative of an orbit (canonical time) where it is cheap to find.
+`arclength` and `pose` take one representative of an orbit (canonical time, canonical pose) where it is cheap to find.
 
 The result depends on the signal alone: no BLAS (its sums change with the number of threads), no state, no chance.
 """
@@ -23,6 +23,7 @@ from streamfeat.frontends.arclength import Arclength
 from streamfeat.frontends.arrays import Centre, Compress, Delta, Frames
 from streamfeat.frontends.numbers import Norm, Numbers
 from streamfeat.frontends.pixels import Pixels
+from streamfeat.frontends.pose import Pose
 from streamfeat.frontends.spectrogram import Spectrogram
 from streamfeat.frontends.waveform import FixedLength, Peak, Resample, Trim
 from streamfeat.groups.axes import VARIABLE, Axes
@@ -32,7 +33,7 @@ from streamfeat.spec import as_table, pick, read_table
 __all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
 
 Entry = Resample | Pixels | Numbers
-Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Arclength | Delta | Centre
+Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Arclength | Delta | Pose | Centre
 S = TypeVar("S", bound=Entry | Stage | Norm)
 
 ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels, "array": Numbers}
@@ -47,6 +48,7 @@ STAGES: dict[str, type[Stage]] = {
     "frames": Frames,
     "arclength": Arclength,
     "delta": Delta,
+    "pose": Pose,
     "centre": Centre,
 }
 """Stages that follow, in any order that their axes allow."""
@@ -95,7 +97,8 @@ class FrontEnd:
         Raises
         ------
         InvalidArgument
-            The signal is of another kind or, for arrays, shape, or its values are beyond `LOUDEST`.
+            The signal is of another kind or, for arrays, shape, its values are beyond `LOUDEST`, or a stage does not
+            take it (`pose`).
         """
         name = signal.name or "signal"
         if signal.kind != self.kind:
@@ -108,8 +111,11 @@ class FrontEnd:
                 f"{name}: values up to {LOUDEST:g} are taken (full scale is 1.0), got {largest:g}; scale it"
             )
         x = self._enter(signal)
-        for step in self._steps:
-            x = step(x)
+        try:
+            for step in self._steps:
+                x = step(x)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{name}: {error}") from None
         return self._norm.finish(x)
 
 

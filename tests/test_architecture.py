@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
 WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors"), ("layers", "projections")}
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 
 
@@ -105,3 +107,43 @@ def test_learn_knows_no_signal_bank_or_socket() -> None:
             pieces = name.split(".")
             if pieces[0] == "streamfeat" and len(pieces) > 1:
                 assert pieces[1] in ("learn", "errors", "directory"), f"{file.name} imports {name}"
+
+
+def drawn() -> dict[str, str]:
+    """Each folder of the tree in CONTRIBUTING.md, by its path, and the lines about what lies directly in it."""
+    [tree] = re.findall(r"```\n(streamfeat/.*?)```", GUIDE, re.DOTALL)
+    lines: dict[str, str] = {}
+    folders = [""]
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        folders = folders[: depth + 1]
+        if name.endswith("/"):
+            folders.append(folders[-1] + name)
+            lines[folders[-1]] = ""
+        else:
+            lines[folders[-1]] += line + "\n"
+    return lines
+
+
+def test_the_tree_of_the_guide_is_the_real_one() -> None:
+    """Whatever file or folder it names is there, every part of the library is named, and some folders in full."""
+    tree = drawn()
+    named = {folder: set(re.findall(r"\w+\.py", text)) for folder, text in tree.items()}
+    for folder, files in named.items():
+        if folder not in ("tests/", "systemd/"):  # described, not listed
+            assert all((ROOT / folder / file).is_file() for file in files), (folder, files)
+    top = {file.name for file in (ROOT / "streamfeat").glob("[!_]*.py")}
+    packages = {f"streamfeat/{file.parent.name}/" for file in (ROOT / "streamfeat").glob("*/__init__.py")}
+    assert named["streamfeat/"] == top
+    assert {folder for folder in tree if folder.count("/") == 2} == packages
+    for folder in ("streamfeat/wire/", "streamfeat/signals/"):
+        assert named[folder] == {file.name for file in (ROOT / folder).glob("[!_]*.py")}
+
+
+def test_the_ladder_of_the_guide_is_this_one() -> None:
+    """The rungs that CONTRIBUTING.md draws are those that are tested."""
+    [text] = re.findall(r"climbs this ladder:\n\n(.*?)\n\n", GUIDE, re.DOTALL)
+    rungs = re.findall(r"(\d+) ((?:[a-z_]\w*\s*)+)", text)
+    assert [int(number) for number, _ in rungs] == list(range(len(LADDER)))
+    assert [set(names.split()) for _, names in rungs] == [set(rung) - {"schemas"} for rung in LADDER]

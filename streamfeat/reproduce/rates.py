@@ -30,6 +30,7 @@ from streamfeat.featuremap import FeatureMap
 from streamfeat.kernel_error import relative_error
 from streamfeat.reproduce.journal import Journal
 from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, move_atoms
+from streamfeat.reproduce.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -147,7 +148,7 @@ def reproduce_kernel_error(*, fast: bool, folder: Path, progress: Progress, data
 
     pool = ThreadPoolExecutor(2)
     try:
-        with progress("kernel-error", len(parts)) as advance:
+        with one_blas_thread(), progress("kernel-error", len(parts)) as advance:
             waiting = [(part, None if journal.get(_name(part)) else pool.submit(work, part)) for part in parts]
             for part, future in waiting:
                 if future is not None:

@@ -26,6 +26,7 @@ from streamfeat.exact.orbits import orbit_distance, orbit_kernel
 from streamfeat.featuremap import FeatureMap
 from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
 from streamfeat.reproduce.journal import Journal
+from streamfeat.reproduce.threads import one_blas_thread
 from streamfeat.signals import Signal
 
 Floats = NDArray[np.float64]
@@ -126,7 +127,7 @@ def reproduce_xperm(*, fast: bool, folder: Path, progress: Progress, data: Path 
     journal = Journal(folder / "xperm.journal", {"experiment": "xperm", **vars(plan)})
     rows = [(name, draw) for name in names() for draw in range(plan.n_draws if name in CDF_ROWS else 1)]
     results: dict[str, list[Any]] = {name: [] for name in names()}
-    with progress("xperm", len(rows)) as advance:
+    with one_blas_thread(), progress("xperm", len(rows)) as advance:
         for name, draw in rows:
             part = f"{name} {draw}"
             if journal.get(part) is None:

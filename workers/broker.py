@@ -29,7 +29,7 @@ from streamfeat.wire.messages import Frame, Message, error_fields, failed_item
 from streamfeat.wire.routing import Broker, Outgoing, Side
 from streamfeat.wire.settings import BrokerSettings
 
-from .launch import Parser
+from .launch import Parser, allow_open_files
 from .notify import READY, STOPPING, Notifier, Stop, begin
 
 log = logging.getLogger("streamfeat.broker")
@@ -193,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.stop_with_parent is not None:
         stop.with_parent(args.stop_with_parent)
+    allow_open_files()  # each client is one, and libzmq ends the process when there are no more
     try:
         settings = BrokerSettings(
             heartbeat_ms=args.heartbeat_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import resource
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -14,6 +15,9 @@ from .notify import Notifier, Stop
 from .runtime import GRACEFUL_TIMEOUT_S, Handler, Runtime
 
 log = logging.getLogger("streamfeat.worker")
+
+OPEN_FILES = 16384
+"""Asked for at the start, as far as the hard limit goes: 1024, the usual soft one, is for programs that use select."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,6 +51,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=f"{args.name} %(levelname)s %(message)s")
     if args.stop_with_parent is not None:
         stop.with_parent(args.stop_with_parent)
+    allow_open_files()
     try:
         runtime = Runtime(
             build(),
@@ -62,3 +67,11 @@ def serve(
         log.error("%s: %s", error.code, error)
         return error.exit_status
     return EXIT_OK
+
+
+def allow_open_files() -> None:
+    """Raise the limit on open files to `OPEN_FILES` if it is lower and may be raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

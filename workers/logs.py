@@ -13,12 +13,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError
+from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError, TooLarge
 from streamfeat.featurelog import Entry, FeatureLog, Receipt
 from streamfeat.payloads import item_to_feature
 from streamfeat.wire.messages import Item
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+MOST_LOGS = 1000
+"""Names that anybody may make by storing something under them: each costs four open files as long as the worker runs,
+of the 16384 that `launch` asks for."""
 
 
 class Logs:
@@ -28,6 +32,8 @@ class Logs:
     ----------
     state : Path
         Made where it is not there.
+    n_most : int
+        Logs that may be there; those that are there already are opened in any case.
 
     Raises
     ------
@@ -35,8 +41,8 @@ class Logs:
         A log is held by another process, or is no log.
     """
 
-    def __init__(self, state: Path) -> None:
-        self.state = state
+    def __init__(self, state: Path, n_most: int = MOST_LOGS) -> None:
+        self.state, self._n_most = state, n_most
         state.mkdir(parents=True, exist_ok=True)
         found = sorted(path.parent.name for path in state.glob("*/log.sqlite"))
         self._logs = {name: FeatureLog(self.folder(name) / "log.sqlite") for name in found}
@@ -68,19 +74,32 @@ class Logs:
         self, name: str, items: Sequence[Item], beat: Callable[[int], None], *, need_label: bool
     ) -> list[Receipt | StreamfeatError]:
         """Store items, made into entries; on disk when this returns. An item that is refused fails alone."""
-        log = self._logs.get(name)
-        if log is None:
-            log = self._logs[name] = FeatureLog(self.folder(name) / "log.sqlite")
+        read = [_entry_or_error(item, need_label=need_label) for item in items]
+        refused = [entry for entry in read if isinstance(entry, StreamfeatError)]
+        if len(refused) == len(read):  # nothing was stored under that name: no log is made
+            return [*refused]
+        log = self._open(name)
         receipts: list[Receipt | StreamfeatError] = []
         with log.transaction():
-            for item in items:
+            for entry in read:
                 try:
-                    entry, bank = entry_of(item, need_label=need_label)
-                    receipts.append(log.put(entry, bank))
+                    receipts.append(entry if isinstance(entry, StreamfeatError) else log.put(*entry))
                 except StreamfeatError as error:
                     receipts.append(error)
                 beat(0)
         return receipts
+
+    def _open(self, name: str) -> FeatureLog:
+        """The log of that name, made if there is none."""
+        log = self._logs.get(name)
+        if log is None:
+            folder = self.folder(name)
+            if len(self._logs) >= self._n_most:
+                raise TooLarge(
+                    f"{len(self._logs)} names are in use and no more may be; use one of them, or have one removed"
+                )
+            log = self._logs[name] = FeatureLog(folder / "log.sqlite")
+        return log
 
     def close(self) -> None:
         """Let go of all of them."""
@@ -113,6 +132,13 @@ def entry_of(item: Item, *, need_label: bool) -> tuple[Entry, str]:
         raise InvalidArgument("learning needs a label, got an item without one")
     entry = Entry(fields["stream"], fields["seq"], feature, label, fields.get("group"), fields.get("name"))
     return entry, bank
+
+
+def _entry_or_error(item: Item, *, need_label: bool) -> tuple[Entry, str] | StreamfeatError:
+    try:
+        return entry_of(item, need_label=need_label)
+    except StreamfeatError as error:
+        return error
 
 
 def committed(item: Item, receipt: Receipt) -> Item:

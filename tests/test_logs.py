@@ -1,0 +1,58 @@
+"""The logs of a learner or an index: how many there may be, and what makes one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamfeat.workers.logs import Logs
+
+from streamfeat.errors import InvalidArgument, TooLarge
+from streamfeat.featurelog import Receipt
+from tests.test_learner import items, no_beat, spoken
+
+
+def test_names_are_bounded(tmp_path: Path) -> None:
+    """Two names where two may be: a third is refused and leaves nothing; the two go on, also after a restart."""
+    X, _labels, _ = spoken(4)
+    logs = Logs(tmp_path, n_most=2)
+    for name in ("a", "b"):
+        assert all(isinstance(r, Receipt) for r in logs.append(name, items(X), no_beat, need_label=False))
+    with pytest.raises(TooLarge, match="2 names are in use"):
+        logs.append("c", items(X), no_beat, need_label=False)
+    logs.close()
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "b"]
+    again = Logs(tmp_path, n_most=1)
+    assert again.names == ["a", "b"]
+    again.append("b", items(X, first=4), no_beat, need_label=False)
+    assert len(again.get("b")) == 8
+    again.close()
+
+
+def test_what_is_refused_makes_no_log(tmp_path: Path) -> None:
+    """Items without a label or a bank, under a new name: each gets its reason, and the name stays unknown."""
+    X, labels, _ = spoken(2)
+    logs = Logs(tmp_path)
+    for refused in (items(X), items(X, bank=None, label=labels)):
+        receipts = logs.append("new", refused, no_beat, need_label=True)
+        assert [type(receipt) for receipt in receipts] == [InvalidArgument] * 2
+    assert not logs.names
+    assert not any(tmp_path.iterdir())
+    one_good = [*items(X[:1]), *items(X[1:], first=1, label=labels[1:])]
+    receipts = logs.append("new", one_good, no_beat, need_label=True)
+    assert [type(receipt) for receipt in receipts] == [InvalidArgument, Receipt]
+    logs.close()
+
+
+@pytest.mark.parametrize(("soft", "hard", "becomes"), [(256, 2048, 2048), (256, 20000, 16384), (18000, 20000, 18000)])
+def test_a_worker_may_open_many_files(soft: int, hard: int, becomes: int) -> None:
+    """Below the hard limit a worker takes what it needs; a higher limit stays."""
+    told = (
+        "import resource; from streamfeat.workers.launch import allow_open_files; "
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard})); allow_open_files(); "
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == str((becomes, hard))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from streamfeat.workers.learning import Learner, fit_ms
+from streamfeat.workers.learning import Learner, fit_ms, load_ms
 
 from streamfeat.client import Client
 from streamfeat.errors import ConfigError, InvalidArgument
@@ -225,7 +225,9 @@ def test_a_fit_is_announced(learner: Learner) -> None:
     learn(learner)
     said: list[int] = []
     learner.handle("fit:digits", [Item({"id": 1})], {}, said.append)
-    assert max(said) >= 2000
+    assert said[0] == load_ms(60, 20)  # before a single row is read
+    assert said[1] >= 2000
+    assert load_ms(20_000, 7000) > 10 * 500  # half a second measured, in memory
     big = Logged(np.empty((3000, 7000), "<u2"), ["x"] * 3000, [f"g{i % 6}" for i in range(3000)], np.arange(3000))
     assert 60_000 < fit_ms(big, 20) < 300_000
 

@@ -24,6 +24,10 @@ log = logging.getLogger("streamfeat.worker")
 
 FIT_OPTIONS = ("lam", "standardise", "unit_norm", "per_class", "balance", "grid", "measure", "rank", "seed")
 MOST_LAMBDAS = 100
+SECONDS_A_ROW = 1e-4
+"""Four times what a row of 7000 counts takes from memory."""
+
+DISK_BYTES_A_SECOND = 5e7
 FLOPS_A_SECOND = 5e9
 """What one slow core does of an eigen-decomposition; a fit is announced by it, and must not take longer."""
 
@@ -90,6 +94,7 @@ class Learner:
         bank = entries.bank_hash
         if bank is None:
             raise NotFound(f"nothing was learned as {name!r} yet; learn labelled items first")
+        beat(load_ms(len(entries), entries.dim or 0))
         logged = entries.load()
         groups = None if None in logged.groups else logged.groups
         by_group = groups is not None and len(set(groups)) > 1
@@ -130,6 +135,11 @@ class Learner:
         if options.get("classes"):
             fields["classes"] = model.classes
         return Item(fields, (Array.of(scores.astype(np.float32)),))
+
+
+def load_ms(n: int, d: int) -> int:
+    """A bound on what reading a log takes: rows one by one, from a slow disk at 8 bytes a number."""
+    return 2000 + int(1000 * (n * SECONDS_A_ROW + 8 * n * d / DISK_BYTES_A_SECOND))
 
 
 def fit_ms(logged: Logged, n_lambda: int) -> int:

@@ -17,8 +17,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -31,6 +29,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from streamfeat.directory import write_directory
 from streamfeat.errors import EXIT_CONFIG, ConfigError, InternalError, InvalidArgument
 from streamfeat.signals.sphere import ByteOrder, write_sphere
 
@@ -151,16 +150,12 @@ def synthesise_corpus(
         return out
     if importlib.util.find_spec("espeakng_loader") is None:
         raise ConfigError("synthesised speech needs espeak-ng: pip install streamfeat[synth]")
-    partial = out.parent / f".{out.name}.{os.getpid()}.partial"
-    partial.mkdir(parents=True)
     try:
-        _speak_apart(partial, parameters, progress)
-        partial.rename(out)  # onto nothing or an empty folder: no half corpus is ever there
+        with write_directory(out) as partial:
+            _speak_apart(partial, parameters, progress)
     except OSError:
         if not _holds(out, parameters):  # True: another process was first
             raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return out
 
 

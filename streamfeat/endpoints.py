@@ -118,15 +118,15 @@ def _claim_port(endpoint: str) -> None:
     """Raise `ConfigError` if a port is taken. A trial bind, not a connection: that may meet itself on a loopback."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     for family, kind, protocol, _, address in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not held up by connections that were closed
-            try:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that were closed do not count
                 probe.bind(address)
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    raise ConfigError(
-                        f"{endpoint} has a process listening; stop that one first, or choose another endpoint"
-                    ) from error
+        except OSError as error:  # any other, a machine without IPv6 say, is for the broker's own bind to tell
+            if error.errno == errno.EADDRINUSE:
+                raise ConfigError(
+                    f"{endpoint} has a process listening; stop that one first, or choose another endpoint"
+                ) from error
 
 
 def _answers(path: Path) -> bool:

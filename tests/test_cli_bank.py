@@ -130,6 +130,17 @@ def test_list_shows_banks_and_presets(cli: Terminal) -> None:
     assert f"tiny {built['hash'][:12]}" in cli("bank", "list", *own(cli)).out
 
 
+def test_list_goes_on_past_a_broken_bank(cli: Terminal) -> None:
+    """A bank that cannot be opened is listed apart, with its reason; the others are there."""
+    good = cli("bank", "build", spec(cli.home), *own(cli), "--json").json
+    bad = cli("bank", "build", spec(cli.home, name="bad"), *own(cli), "--json").json
+    (Path(bad["path"]) / "manifest.json").write_text("{")
+    report = cli("bank", "list", *own(cli), "--json").json
+    assert [bank["hash"] for bank in report["banks"]] == [good["hash"]]
+    assert [bank["path"] for bank in report["broken"]] == [bad["path"]]
+    assert bad["path"] in cli("bank", "list", *own(cli)).out
+
+
 def test_show_draws_and_describes(cli: Terminal) -> None:
     """A PNG, whatever its name, of the rows and columns asked for; the spec in the report, found by name or hash."""
     built = cli("bank", "build", spec(cli.home), *own(cli), "--json").json

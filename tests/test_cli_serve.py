@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -43,10 +44,14 @@ def test_status_tells_what_is_there(served: Terminal) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_stops_with_status_0_and_leaves_nothing(cli: Terminal, number: signal.Signals) -> None:
-    """Told to stop: every member ends, the exit status is 0, the sockets are gone."""
-    with cli.serving("--bank", "digits-audio", "--workers", "1") as process:
+    """Told to stop: every member of its --json report ends, the status is 0, the sockets are gone."""
+    report = cli.home / "serve.json"
+    with cli.serving("--bank", "digits-audio", "--workers", "1", "--json", report) as process:
         members = children(process.pid)
-        assert len(members) == 4
+        told = json.loads(report.read_text())
+        assert sorted(told["pids"].values()) == sorted(members)
+        assert set(told["pids"]) == {"broker", "features-1", "learner", "index"}
+        assert told["front"].startswith("ipc://")
         process.send_signal(number)
         assert process.wait(30) == 0
         wait_gone(members, timeout_s=0.5)

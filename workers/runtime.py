@@ -46,8 +46,8 @@ log = logging.getLogger("streamfeat.worker")
 GRACEFUL_TIMEOUT_S = 20.0
 """What a drain may take; below systemd's TimeoutStopSec of the units."""
 
-WARM_TIMEOUT_S = 120.0
-"""What compiling the kernels may take with a cold cache, told to systemd."""
+WARM_TIMEOUT_S = 600.0
+"""What compiling with a cold cache, or reading a large feature log, may take; told to systemd."""
 
 LINGER_MS = 2000
 CONNECT_EVERY_S = 0.02

@@ -53,12 +53,19 @@ def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings,
 def list_(settings: Settings, json_to: str | None) -> None:
     """Print a line a bank."""
     root = Path(settings.fleet.bank_dir)
-    banks = [_describe(open_bank(path, verify=False), path) for path in list_banks(root)]
-    report = {"bank_dir": str(root), "banks": banks, "presets": list(preset_names())}
+    banks, broken = [], []
+    for path in list_banks(root):
+        try:
+            banks.append(_describe(open_bank(path, verify=False), path))
+        except StreamfeatError as error:
+            broken.append({"path": str(path), "reason": error.reason})
+    report = {"bank_dir": str(root), "banks": banks, "broken": broken, "presets": list(preset_names())}
 
     def text() -> None:
         for bank in banks:
             _print(bank)
+        for bank in broken:
+            click.echo(f"broken: {bank['reason']}")
         click.echo(f"presets: {', '.join(preset_names())}; `streamfeat bank build PRESET` builds one")
 
     emit(report, json_to, text)

@@ -28,6 +28,8 @@ def written_file(context: click.Context, option: click.Parameter, value: str | P
 
 
 def _json_file(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and Path(value).is_dir():
+        raise click.BadParameter(f"{value} is a folder; put --json last, or name a file after it")
     file = written_file(context, option, value)
     # `push --json picture.png` means the picture to be sent: it must not be written over
     if file is not None and file != "-" and Path(file).exists() and not _holds_json(Path(file)):

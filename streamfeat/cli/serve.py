@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from streamfeat.bank import find_bank
-from streamfeat.cli.console import with_settings
+from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.config import Settings
 from streamfeat.errors import EXIT_OK, EXIT_UNAVAILABLE
 from streamfeat.fleet import LocalFleet
@@ -19,12 +19,9 @@ from streamfeat.fleet import LocalFleet
 @click.option("--bank", "banks", multiple=True, required=True, help="Bank to serve: a name, a hash or a directory.")
 @click.option("--workers", type=click.IntRange(1), help="Feature workers; one core each. Default: 2.")
 @with_settings
-def command(
-    banks: tuple[str, ...],
-    workers: int | None,
-    settings: Settings,
-) -> int:
-    """Start everything, say where to connect, wait, stop everything."""
+@json_option
+def command(banks: tuple[str, ...], workers: int | None, settings: Settings, json_to: str | None) -> int:
+    """Start everything, say where to connect (as JSON once it is ready, where asked), wait, stop everything."""
     found = [find_bank(Path(settings.fleet.bank_dir), bank) for bank in banks]
     ready = stop = False
 
@@ -38,6 +35,8 @@ def command(
     signal.signal(signal.SIGINT, asked)
     with LocalFleet(settings, found, n_workers=workers or settings.fleet.workers, learner=True, index=True) as fleet:
         ready = True
+        report = {"front": fleet.front, "pids": fleet.pids, "banks": [str(path) for path in found]}
+        emit(report, json_to, lambda: None)
         click.echo(f"ready: streamfeat status --connect {fleet.front}", err=True)
         told: set[str] = set()
         while not stop:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from streamfeat.signals import open_corpus
-from tests import test_cli_serve
+from tests import test_cli_serve, test_reproduce
 from tests.files import png, wav16
 from tests.terminal import Terminal
 
@@ -56,6 +56,8 @@ ELSEWHERE = {
     "scripts/test": "test_the_gate_is_what_ci_runs",
     ".venv/bin/streamfeat serve --bank digits-audio": "test_serve_ends_when_its_broker_does",
     ".venv/bin/streamfeat status": "test_serve_ends_when_its_broker_does",
+    ".venv/bin/streamfeat reproduce xperm --fast": "test_the_command_prints_and_writes",
+    ".venv/bin/streamfeat reproduce kernel-error --fast": "test_the_command_prints_and_writes",
 }
 """Run by the test named."""
 
@@ -83,7 +85,7 @@ def quickstart() -> dict[str, dict[str, float]]:
 def test_every_command_has_its_test() -> None:
     """A command that is new in the README must be put into the table above, and no other be left in it."""
     assert set(commands()) == RUN | set(ELSEWHERE)
-    assert set(ELSEWHERE.values()) <= set(globals()) | set(vars(test_cli_serve))
+    assert set(ELSEWHERE.values()) <= set(globals()) | set(vars(test_cli_serve)) | set(vars(test_reproduce))
     assert all(placeholder in README for placeholder in HERE)
 
 

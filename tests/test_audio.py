@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ def test_16_bit_files_stay_int16(samples: NDArray[np.int16], rate_hz: int) -> No
     assert signal.samples.dtype == np.int16
     assert signal.rate_hz == rate_hz
     np.testing.assert_array_equal(signal.samples, samples)
+
+
+def test_decoding_is_open_to_interrupts() -> None:
+    """libsndfile never calls back into Python while it reads: Ctrl-C in such a call is printed and lost."""
+    written = io.BytesIO()
+    soundfile.write(written, np.tile(RAMP, 100), 8000, format="FLAC")
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        read_audio(written.getvalue())
+    finally:
+        sys.setprofile(None)
+    assert "_decode" in called
+    assert not [name for name in called if name.startswith("vio_")]
 
 
 @pytest.mark.parametrize(("form", "subtype"), [("FLAC", "PCM_16"), ("AIFF", "PCM_16"), ("WAV", "FLOAT")])

@@ -6,8 +6,10 @@ RIFF chunks are looked at first: what they declare is held against what is there
 
 from __future__ import annotations
 
-import io
+import contextlib
+import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,10 +111,23 @@ def _riff(data: bytes) -> _Riff:
     return _Riff(codec, None, len(data))
 
 
+@contextlib.contextmanager
+def _held(data: bytes) -> Iterator[int]:
+    """The descriptor of a file in memory that holds these bytes, at its beginning."""
+    with open(os.memfd_create("recording"), "w+b", buffering=0) as file:  # noqa: PTH123 - a descriptor, no path
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        file.seek(0)
+        yield file.fileno()
+
+
 def _decode(data: bytes, name: str) -> tuple[NDArray[Any], int]:
     """Frames (n, n_channels), int16 or float32, and their rate."""
     try:
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
+        # a file in memory, for libsndfile to read by itself: reading from a BytesIO it would call back into Python for
+        # every block, and Ctrl-C in such a callback is lost
+        with _held(data) as descriptor, soundfile.SoundFile(descriptor, closefd=False) as file:
             dtype = "int16" if file.subtype == "PCM_16" else "float32"
             blocks = [file.read(BLOCK_FRAMES, dtype=dtype, always_2d=True)]
             while len(blocks[-1]) == BLOCK_FRAMES:

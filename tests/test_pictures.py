@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,38 @@ def test_one_bad_picture_is_one_failing_entry(tmp_path: Path) -> None:
         except InvalidArgument as error:
             failed.append(str(error).partition(": ")[0])
     assert failed == ["a.png", "c.npy[1]"]
+
+
+def test_one_bad_array_is_one_failing_entry(tmp_path: Path) -> None:
+    """A cut IDX, text for an .npy and features for pictures fail by name when read; beside them all go on."""
+    (tmp_path / "a-images-idx3-ubyte").write_bytes(idx(IMAGES, 8)[:-3])
+    (tmp_path / "b.npy").write_text("no array")
+    np.savez(tmp_path / "c.npz", x=np.zeros(3))
+    (tmp_path / "d-images-idx3-ubyte").write_bytes(idx(IMAGES, 8))
+    for opened in (open_images(tmp_path), open_images(sorted(tmp_path.iterdir()))):
+        bad, good = opened.entries[:3], opened.entries[3:]
+        for entry in bad:
+            with pytest.raises(InvalidArgument, match=f"^{entry.name}"):
+                entry.read()
+        assert len(good) == 5
+        np.testing.assert_array_equal(good[4].read().samples, IMAGES[4])
+
+
+def test_pipes_and_lost_links_fail_when_read(tmp_path: Path) -> None:
+    """Neither a pipe nor a link to nothing is opened to see what it is."""
+    for name in ("a.png", "b.npy", "c-images-idx3-ubyte"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "d.png").symlink_to(tmp_path / "gone")
+    (tmp_path / "e.png").write_bytes(png(IMAGES[0]))
+    opened = open_images(tmp_path)
+    failed = []
+    for picture in opened.entries:
+        try:
+            picture.read()
+        except InvalidArgument as error:
+            failed.append(str(error).partition(": ")[0])
+    assert failed == ["a.png", "b.npy", "d.png"]
+    assert [s.name for s in opened.skipped] == ["c-images-idx3-ubyte"]
 
 
 def test_arrays_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,12 @@ def test_sources_have_a_name(tmp_path: Path) -> None:
     for source in (b"", tmp_path / "b"):
         with pytest.raises(InvalidArgument, match=r"^n: "):
             read_source(source, "n")
+
+
+def test_pipes_and_devices_are_refused_unopened(tmp_path: Path) -> None:
+    """A pipe that nobody writes to and a device without end: refused by name, not waited for."""
+    os.mkfifo(tmp_path / "pipe.wav")
+    (tmp_path / "zeros.wav").symlink_to("/dev/zero")
+    for name in ("pipe.wav", "zeros.wav"):
+        with pytest.raises(InvalidArgument, match=rf"^{name}: cannot be read: a pipe or device"):
+            read_source(tmp_path / name, name)

@@ -6,8 +6,9 @@
     .npy              (n, h, w) or (n, h, w, 3); also one picture, (h, w) or (h, w, 3)
     .npz              `images` + `labels`, `x` + `y`, `x_train` + `y_train`, `x_test` + `y_test`: whichever are there
 
-A label is a string: whole numbers become their decimal digits, anything else is refused. A picture that cannot be read
-is one failing entry; labels that do not match their pictures in number fail the whole, for then none can be trusted.
+A label is a string: whole numbers become their decimal digits, anything else is refused. A picture or an array file
+that cannot be read is one failing entry; labels that do not match their pictures in number fail the whole, for then
+none can be trusted.
 """
 
 from __future__ import annotations
@@ -50,15 +51,17 @@ Labels = Path | str | Sequence[str] | Sequence[int] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One picture, not yet read: a file, or one row of an array that is held already."""
+    """One picture, not yet read: a file, or one row of an array that is held already; or why an array is not held."""
 
     name: str
     label: str | None
     split: str | None
-    source: Path | NDArray[Any] = field(repr=False)
+    source: Path | NDArray[Any] | InvalidArgument = field(repr=False)
 
     def read(self) -> Signal:
         """The picture, read now; errors begin with `name`."""
+        if isinstance(self.source, InvalidArgument):
+            raise self.source
         if isinstance(self.source, Path):
             return read_image(self.source, name=self.name)
         pixels = np.array(self.source, dtype=self.source.dtype.newbyteorder("<"))
@@ -67,6 +70,27 @@ class Picture:
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             pixels = pixels[:, :, 0]
         return Signal("image", pixels, name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """An array of pictures, (n, h, w) or (n, h, w, 1 or 3), and its labels; (h, w) and (h, w, 3) are one picture."""
+
+    name: str
+    array: NDArray[Any]
+    labels: NDArray[Any] | None = None
+    split: str | None = None
+    labels_name: str = "its labels"
+
+    def __post_init__(self) -> None:
+        array = self.array
+        if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3 and self.labels is None):
+            object.__setattr__(self, "array", array[None])
+        if self.array.ndim not in (3, 4) or array.dtype.kind not in "buif":
+            raise InvalidArgument(
+                f"{self.name}: pictures must be numbers of shape (n, h, w) or (n, h, w, 3), "
+                f"got {array.dtype} {array.shape}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +122,8 @@ def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None 
     NotFound
         No such path.
     InvalidArgument
-        No picture there; an array file that cannot be read; labels of another number than the pictures (with both).
+        No picture there; nothing but array files that cannot be read (the first one's reason); labels of another
+        number than the pictures (with both).
     """
     roots = [Path(paths)] if isinstance(paths, Path | str) else [Path(p) for p in paths]
     found: list[Picture | Skipped] = []
@@ -113,6 +138,9 @@ def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None 
             f"{looked}: no pictures; looked for {', '.join(PICTURE_SUFFIXES)}, images-idx3, .npy and .npz, also in a "
             "folder per class"
         )
+    broken = [entry.source for entry in entries if isinstance(entry.source, InvalidArgument)]
+    if len(broken) == len(entries):
+        raise broken[0]
     if labels is not None:
         given = _given_labels(labels, len(entries))
         entries = [replace(entry, label=label) for entry, label in zip(entries, given, strict=True)]
@@ -141,38 +169,45 @@ def _folder(root: Path) -> Iterator[Picture | Skipped]:
 def _file(path: Path, name: str) -> Iterator[Picture]:
     """The pictures in one file: as many as its array holds, otherwise one, whether it can be read or not."""
     suffix = path.suffix.lower()
-    if suffix == ".npy":
-        yield from _rows(_map(path, name), None, None, name)
-    elif suffix == ".npz":
-        yield from _archive(path, name)
-    elif _is_idx(path):
-        beside = _labels_beside(path)
-        labels = None if beside is None else read_idx(beside)
-        yield from _rows(read_idx(path, name=name), labels, None, name, beside.name if beside else "")
-    else:
+    try:
+        if not path.is_file():
+            arrays = None
+        elif suffix == ".npy":
+            arrays = [_Batch(name, _map(path, name))]
+        elif suffix == ".npz":
+            arrays = _archive(path, name)
+        else:
+            arrays = [_idx(path, name)] if _is_idx(path) else None
+    except InvalidArgument as error:
+        yield Picture(name, None, None, error)
+        return
+    if arrays is None:
         yield Picture(name, None, None, path)
+    else:
+        for array in arrays:
+            yield from _rows(array)
 
 
-def _rows(
-    array: NDArray[Any], labels: NDArray[Any] | None, split: str | None, name: str, labels_name: str = "its labels"
-) -> Iterator[Picture]:
-    """One entry a row of (n, h, w) or (n, h, w, 1 or 3); (h, w) and (h, w, 3) are one picture."""
-    if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3 and labels is None):
-        array = array[None]
-    if array.ndim not in (3, 4) or array.dtype.kind not in "buif":
-        raise InvalidArgument(
-            f"{name}: pictures must be numbers of shape (n, h, w) or (n, h, w, 3), got {array.dtype} {array.shape}"
-        )
-    texts: Sequence[str | None] = [None] * len(array)
-    if labels is not None:
-        texts = _texts(labels, labels_name)
-        if len(texts) != len(array):
-            raise InvalidArgument(f"{name}: {len(array)} pictures, but {labels_name} has {len(texts)} labels")
-    for i, (row, label) in enumerate(zip(array, texts, strict=True)):
-        yield Picture(f"{name}[{i}]", label, split, row)
+def _rows(batch: _Batch) -> Iterator[Picture]:
+    """One entry a row, with its label."""
+    texts: Sequence[str | None] = [None] * len(batch.array)
+    if batch.labels is not None:
+        texts = _texts(batch.labels, batch.labels_name)
+        if len(texts) != len(batch.array):
+            raise InvalidArgument(
+                f"{batch.name}: {len(batch.array)} pictures, but {batch.labels_name} has {len(texts)} labels"
+            )
+    for i, (row, label) in enumerate(zip(batch.array, texts, strict=True)):
+        yield Picture(f"{batch.name}[{i}]", label, batch.split, row)
 
 
-def _archive(path: Path, name: str) -> Iterator[Picture]:
+def _idx(path: Path, name: str) -> _Batch:
+    beside = _labels_beside(path)
+    labels = None if beside is None else read_idx(beside)
+    return _Batch(name, read_idx(path, name=name), labels, None, beside.name if beside else "")
+
+
+def _archive(path: Path, name: str) -> list[_Batch]:
     """The pictures in an .npz, under the names of `ARRAY_KEYS`. Pickles are never loaded."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -184,8 +219,9 @@ def _archive(path: Path, name: str) -> Iterator[Picture]:
     if not known:
         wanted = ", ".join(x for x, _, _ in ARRAY_KEYS)
         raise InvalidArgument(f"{name}: needed is an array named one of {wanted}; there are {', '.join(keys.values())}")
-    for x, y, split in known:
-        yield from _rows(members[x], members.get(y), split, f"{name}:{keys[x]}", f"{name}:{keys.get(y)}")
+    return [
+        _Batch(f"{name}:{keys[x]}", members[x], members.get(y), split, f"{name}:{keys.get(y)}") for x, y, split in known
+    ]
 
 
 def _map(path: Path, name: str) -> NDArray[Any]:
@@ -232,8 +268,13 @@ def _is_array(path: Path) -> bool:
 
 def _is_idx(path: Path) -> bool:
     """By content; of a packed file the name must say it, for unpacking all to look inside is dear."""
-    with path.open("rb") as file:
-        head = file.read(4)
+    if not path.is_file():  # a pipe would be waited for
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError:  # who reads the picture says why
+        return False
     return is_idx(head) or (head.startswith(GZIP) and "idx" in path.name.lower())
 
 

@@ -150,14 +150,17 @@ def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, st
     Raises
     ------
     InvalidArgument
-        The file cannot be read, or nothing is in it.
+        The file cannot be read, is a pipe, a device or a folder, or nothing is in it.
     """
     if isinstance(source, bytes):
         data, name = source, name or "<bytes>"
     else:
-        name = name or str(source)
+        name, path = name or str(source), Path(source)
+        # a pipe would be waited for without end, a device be read into memory without end
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InvalidArgument(f"{name}: cannot be read: a pipe or device; copy what is in it to a file")
         try:
-            data = Path(source).read_bytes()
+            data = path.read_bytes()
         except OSError as error:
             raise InvalidArgument(f"{name}: cannot be read: {error.strerror or error}") from error
     if not data:

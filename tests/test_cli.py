@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -207,6 +208,29 @@ def test_json_never_writes_over_something_else(cli: Terminal) -> None:
     before = (cli.home / "a.png").read_bytes()
     cli("push", "--json", cli.home / "a.png", cli.home / "b.png").refused(64, "a.png is there and holds no JSON")
     assert (cli.home / "a.png").read_bytes() == before
+
+
+def test_json_goes_into_a_device_or_pipe_and_never_in_its_place(cli: Terminal) -> None:
+    """--json of a pipe is written into it; --out of a device is refused, for a file would take its place."""
+    pipe = cli.home / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert cli("bank", "list", "--json", pipe).status == 0
+        assert "banks" in json.loads(os.read(reader, 1 << 16))
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    (cli.home / "null").symlink_to("/dev/null")
+    assert cli("bank", "list", "--json", cli.home / "null").status == 0
+    assert (cli.home / "null").is_char_device()
+    cli("push", "x.png", "--out", cli.home / "null").refused(64, "a device or pipe")
+
+
+@pytest.mark.parametrize("name", ["", "a/../../b", "Digits", "x" * 65])
+def test_names_that_no_model_can_have_are_refused_at_once(cli: Terminal, name: str) -> None:
+    """Before a fleet is started and each item fails."""
+    cli("stream", "x", "--learn", name).refused(64, "--learn needs a name of 1 to 64")
 
 
 def test_the_executable_and_the_module_are_the_same_command(cli: Terminal) -> None:

@@ -24,17 +24,26 @@ def written_file(context: click.Context, option: click.Parameter, value: str | P
     file = Path(value)
     if file.is_dir() or not os.access(file.parent, os.W_OK):
         raise click.BadParameter(f"{file}: name a file in a folder that is there and can be written")
+    if file.exists() and not file.is_file():  # written whole by rename, the file would take the device's place
+        raise click.BadParameter(f"{file}: a device or pipe, and the result is a file; name one")
     return value
 
 
 def _json_file(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value is not None and Path(value).is_dir():
         raise click.BadParameter(f"{value} is a folder; put --json last, or name a file after it")
+    if value is not None and _takes_writing(Path(value)):
+        return value
     file = written_file(context, option, value)
     # `push --json picture.png` means the picture to be sent: it must not be written over
     if file is not None and file != "-" and Path(file).exists() and not _holds_json(Path(file)):
         raise click.BadParameter(f"{file} is there and holds no JSON; put --json last, or name another file")
     return None if file is None else str(file)
+
+
+def _takes_writing(file: Path) -> bool:
+    """Whether it is a device or a pipe, as /dev/null: written to as it is, never put in another's place."""
+    return file.exists() and not file.is_file() and not file.is_dir() and os.access(file, os.W_OK)
 
 
 def _holds_json(file: Path) -> bool:
@@ -83,7 +92,7 @@ def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) 
     report : dict
         Plain JSON values.
     json_to : str, optional
-        None, "-" for standard output, or a file, written whole by rename.
+        None, "-" for standard output, or a file, written whole by rename; a device or a pipe is written to.
     text : callable
         Prints the same for people.
     """
@@ -92,6 +101,10 @@ def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) 
         return
     if json_to is not None:
         file = Path(json_to)
+        if _takes_writing(file):
+            file.write_text(json.dumps(report, indent=2) + "\n")
+            text()
+            return
         part = file.with_name(f".{file.name}.part")
         part.write_text(json.dumps(report, indent=2) + "\n")
         part.replace(file)

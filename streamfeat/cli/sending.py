@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ STAGES = {
     "insert": "Route: features > insert:INDEX.",
     "search": "Route: features > search:INDEX.",
 }
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+"""Of a model or an index, as schemas/messages.schema.json has it."""
 
 FIT_SHOWN = ("lam", "n_items", "n_classes", "accuracy", "criterion")
 
@@ -61,6 +65,10 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
             if len(stages) > 1:
                 raise click.UsageError(f"one route at a time, got --{' and --'.join(stages)}")
             stage, target = next(iter(stages.items()), (None, ""))
+            if stage is not None and not NAME.fullmatch(target):
+                raise click.UsageError(
+                    f"--{stage} needs a name of 1 to 64 of a-z 0-9 . _ -, the first a letter or digit, got {target!r}"
+                )
             own = {name: kwargs.pop(name) for name in ("bank", "connect", "n_workers", "out", "failures_shown")}
             if stage is not None and own["out"] is not None:
                 raise click.UsageError(f"--out saves features, --{stage} keeps them in the fleet: choose one")

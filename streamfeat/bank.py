@@ -15,6 +15,7 @@ from streamfeat.bankstore import Bank, find_bank, list_banks, open_bank
 from streamfeat.errors import ConfigError
 from streamfeat.frontends import FrontEnd, make_front_end
 from streamfeat.groups import (
+    Axes,
     InputMoves,
     OperatorStack,
     acts_on_waveforms,
@@ -48,6 +49,7 @@ from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import Drawn, Request, choose_rows
+from streamfeat.windows import Patches
 
 __all__ = [
     "Bank",
@@ -64,6 +66,9 @@ __all__ = [
 
 MAX_GROUP = 65535
 """Counts are uint16."""
+
+PATCHES = 8192
+"""Patches that templates are taken from, drawn from all signals alike; as many as templates, if those are more."""
 
 
 def build_bank(
@@ -122,7 +127,7 @@ def build_bank(
     else:
         factors = factors_of(spec, front_end.axes, operators, _rng(spec, "group"))
         manifest = _manifest(spec, front_end, factors, "operators")
-        drawn = _draw_templates(spec, front_end.d, vectors, templates)
+        drawn = _draw_templates(spec, front_end.axes, vectors, templates)
         arrays = operator_arrays(spec, factors, drawn.T, progress) | parameter_arrays(factors) | drawn.kept
     arrays |= spec.pooling.build(_material(Bank(manifest, arrays), vectors))
     if spec.layer2 is not None:
@@ -139,10 +144,12 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     Raises
     ------
     ConfigError
-        A factor depends on the input (`noisy_norm`), so that there is no gt.
+        A factor depends on the input (`noisy_norm`), so that there is no gt; or the bank has patches.
     """
     if bank.form == "dense":
         return bank
+    if isinstance(bank.spec.window, Patches):
+        raise ConfigError(f"bank {bank.name!r} has patches: their templates are stored already, there is no dense form")
     need_orbits(bank.name, bank.factors)
     kept = {name: a for name, a in bank.arrays.items() if not is_operator_array(name)}
     stored = stored_orbits(every_orbit(bank), bank.n_group, bank.m, bank.d, progress)
@@ -194,22 +201,28 @@ def _check_given(
 
 def _rng(spec: BankSpec, use: str) -> np.random.Generator:
     """Its own stream for each use, so that |G| = 1 keeps the templates of the full group."""
-    return np.random.default_rng([spec.seed, ("templates", "group", "pooling", "layer2").index(use)])
+    return np.random.default_rng([spec.seed, ("templates", "group", "pooling", "layer2", "patches").index(use)])
 
 
-def _draw_templates(spec: BankSpec, d: int, vectors: Floats, given: ArrayLike | None) -> Drawn:
-    sigma = spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
+def _draw_templates(spec: BankSpec, axes: Axes, vectors: Floats, given: ArrayLike | None) -> Drawn:
+    window, sigma = spec.window, spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
+    d = math.prod(window.template_shape(axes.shape))
+    if isinstance(window, Patches) and spec.templates.needs_signals:
+        vectors = window.sample(vectors, axes.shape, max(PATCHES, spec.templates.m), _rng(spec, "patches"))
     drawn = spec.templates.draw(Request(d, _rng(spec, "templates"), vectors, sigma, given))
     _check_frequencies(spec, drawn.T)
     return drawn
 
 
 def _check_frequencies(spec: BankSpec, T: Floats) -> None:
-    longest = float(np.linalg.norm(T, axis=1).max())
-    if isinstance(spec.pooling, Fourier) and longest > MAX_PROJECTION / 2:
+    if not isinstance(spec.pooling, Fourier):
+        return
+    longest = float(np.linalg.norm(T, axis=1).max()) * (spec.pooling.gain or 1.0)
+    if longest > MAX_PROJECTION / 2:
         raise ConfigError(
             f"frequencies of norm {longest:.3g} are beyond what cos and sin are computed to ({MAX_PROJECTION / 2:g}); "
-            f"use a larger pooling.sigma, got {spec.pooling.sigma!r}"
+            f"use a larger pooling.sigma or a smaller gain, got sigma = {spec.pooling.sigma!r} and "
+            f"gain = {spec.pooling.gain!r}"
         )
 
 
@@ -242,7 +255,8 @@ def _layer2_arrays(layer2: Layer2, bank: Bank, vectors: Floats) -> dict[str, NDA
 
 def _manifest(spec: BankSpec, front_end: FrontEnd, factors: Sequence[Factor], form: str) -> dict[str, Any]:
     """All but the arrays. The spec in it is canonical: defaults of stages and factors written out."""
-    G, layer2 = math.prod(factor.n for factor in factors), spec.layer2
+    axes, layer2 = front_end.axes, spec.layer2
+    G = math.prod(factor.n for factor in factors) * math.prod(spec.window.grid(axes.shape))
     if spec.pooling.dtype == "<u2" and G > MAX_GROUP:
         raise ConfigError(
             f"bank {spec.name!r} has |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
@@ -255,7 +269,6 @@ def _manifest(spec: BankSpec, front_end: FrontEnd, factors: Sequence[Factor], fo
         if isinstance(factor, OperatorStack | InputMoves):
             entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
         entries.append(entry)
-    axes = front_end.axes
     return {
         "spec": {**replace(spec, front_end=tuple(front_end.spec), group=tuple(tables)).as_dict(), "form": form},
         "kind": front_end.kind,

@@ -8,7 +8,7 @@
     [[front_end]]                            # signal -> vector, stage by stage
     stage = "pixels"
     [window]                                 # what a template sees at once
-    kind = "whole"
+    kind = "whole"                           # or "patches", see streamfeat.windows
     [templates]
     source = "gaussian"                      # see streamfeat.templates
     m = 256
@@ -18,20 +18,20 @@
     kind = "cdf"                             # see streamfeat.pooling
     thresholds = "sigma"                     # "paper", "quantile"
     n_bins = 25
-    cells = "whole"
+    cells = "whole"                          # or a grid of them, for patches
     [layer2]                                 # random Fourier features of the feature
     kind = "none"                            # or "fourier", with m and sigma
 
-The shape is held to schemas/bank-spec.schema.json. Templates, pooling and layer 2 are checked by those who own them,
-`templates`, `pooling` and `layer2`, when the spec is read; stages and factors by `frontends` and `groups`, when the
-bank is built.
+The shape is held to schemas/bank-spec.schema.json. Window, templates, pooling and layer 2 are checked by those who own
+them, `windows`, `templates`, `pooling` and `layer2`, when the spec is read; stages and factors by `frontends` and
+`groups`, when the bank is built.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -43,11 +43,9 @@ import fastjsonschema
 from streamfeat.errors import ConfigError
 from streamfeat.groups import acts_on_waveforms
 from streamfeat.layer2 import NONE, Layer2, layer2_table, read_layer2
-from streamfeat.pooling import Pooling, pooling_table, read_pooling
+from streamfeat.pooling import Nystrom, Pooling, cells_of, pooling_table, read_pooling
 from streamfeat.templates import SOURCES, Source, read_source, source_table
-
-# Kind -> its parameters. A later kind of window is one more line here.
-WINDOWS: dict[str, tuple[str, ...]] = {"whole": ()}
+from streamfeat.windows import Patches, Whole, Window, read_window, window_table
 
 
 def canonical_json(value: Any) -> str:
@@ -82,21 +80,6 @@ def _told(error: fastjsonschema.JsonSchemaValueException) -> str:
     return f"{error.message.removeprefix(error.name or '').strip()}, got {error.value!r}"
 
 
-def _check_known(key: str, word: str, known: Iterable[str]) -> None:
-    if word not in known:
-        raise ConfigError(f"bank spec: {key} must be one of {', '.join(map(repr, known))}, got {word!r}")
-
-
-def _check_table(key: str, table: Mapping[str, Any], kinds: Mapping[str, tuple[str, ...]]) -> None:
-    """The table's kind is known, and so are its parameters."""
-    kind = table["kind"]
-    _check_known(f"{key}.kind", kind, kinds)
-    extra = sorted(set(table) - {"kind", *kinds[kind]})
-    if extra:
-        takes = ", ".join(kinds[kind]) or "none"
-        raise ConfigError(f"bank spec: {key}.kind = {kind!r} has no parameter {extra[0]!r}; known: {takes}")
-
-
 @dataclass(frozen=True)
 class BankSpec:
     """What a bank is built from. Make one with `from_dict`, `from_toml` or `preset`: they check it.
@@ -115,13 +98,13 @@ class BankSpec:
     seed: int = 0
     renormalise: bool = True
     form: str = "operators"
-    window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "whole"})
+    window: Window = field(default_factory=Whole)
     layer2: Layer2 | None = None
 
     def __post_init__(self) -> None:
         hold_to_schema("bank-spec", "bank spec", self.as_dict())
         object.__setattr__(self, "seed", int(self.seed))
-        _check_table("window", self.window, WINDOWS)
+        self._check_window()
         if self.pooling.takes not in self.templates.gives:
             fitting = (name for name, source in SOURCES.items() if self.pooling.takes in source.gives)
             raise ConfigError(
@@ -132,6 +115,26 @@ class BankSpec:
             raise ConfigError(
                 "bank spec: waveform factors have no adjoint and move recordings; they need form = 'dense' and "
                 f"templates.source = 'data', got {self.form!r} and {self.templates.source!r}"
+            )
+
+    def _check_window(self) -> None:
+        """What goes with patches, and what does not."""
+        if not isinstance(self.window, Patches):
+            if cells_of(self.pooling):
+                raise ConfigError("bank spec: pooling.cells lie over patches; use window.kind = 'patches', got 'whole'")
+            return
+        if self.group:
+            raise ConfigError(
+                f"bank spec: the group factor {self.group[0]['factor']!r} does not act on patches; with window.kind = "
+                "'patches' their positions are the group: leave [[group]] out"
+            )
+        if self.form != "operators":
+            raise ConfigError(f"bank spec: window.kind = 'patches' needs form = 'operators', got {self.form!r}")
+        kernel = getattr(self.pooling, "kernel", None)
+        if isinstance(self.pooling, Nystrom) or (kernel is not None and kernel.kind == "rbf"):
+            raise ConfigError(
+                f"bank spec: pooling.kind = {self.pooling.kind!r} needs norms of patches, which are not kept; with "
+                "window.kind = 'patches' use 'fourier', 'cdf', or a kernel that is linear or polynomial"
             )
 
     @property
@@ -145,6 +148,7 @@ class BankSpec:
         """The spec of a nested mapping, as TOML or JSON gives it."""
         value = json.loads(_as_json(spec))
         hold_to_schema("bank-spec", "bank spec", value)
+        value["window"] = read_window(_whole_numbers(value.get("window", {"kind": Whole.kind})))
         value["templates"] = read_source(_whole_numbers(value["templates"]))
         value["pooling"] = read_pooling(_whole_numbers(value["pooling"]))
         value["layer2"] = read_layer2(_whole_numbers(value.get("layer2", {"kind": NONE})))
@@ -176,7 +180,7 @@ class BankSpec:
             "name": self.name,
             "seed": self.seed,
             "front_end": [dict(stage) for stage in self.front_end],
-            "window": dict(self.window),
+            "window": window_table(self.window),
             "templates": source_table(self.templates),
             "group": [dict(factor) for factor in self.group],
             "renormalise": self.renormalise,

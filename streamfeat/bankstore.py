@@ -14,6 +14,7 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
                      unless it acts on inputs by a rule: then its parameters are all it needs
     form dense       orbits (n_blocks, G, d, LANES): every gt
     both             what the pooling keeps: thresholds (n_blocks, n_thresholds, LANES) of a CDF, squares and whitening,
+                     cell_rows (rows, n_rows) and cell_columns (columns, n_columns) of cells,
                      layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer,
                      factor<j>_parameters (n, p): what makes each element
 """
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -120,8 +122,23 @@ class Bank:
 
     @property
     def d(self) -> int:
-        """Numbers a template."""
+        """Numbers that the front end gives."""
         return self.axes.d
+
+    @property
+    def template_shape(self) -> tuple[int, ...]:
+        """That of the front end's axes, or of a patch."""
+        return self.spec.window.template_shape(self.axes.shape)
+
+    @property
+    def template_d(self) -> int:
+        """Numbers a template."""
+        return math.prod(self.template_shape)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the window's positions."""
+        return self.spec.window.grid(self.axes.shape)
 
     @property
     def m(self) -> int:
@@ -130,7 +147,7 @@ class Bank:
 
     @property
     def n_group(self) -> int:
-        """|G|."""
+        """|G|; with patches, how many positions they have."""
         return int(self.manifest["n_group"])
 
     @property

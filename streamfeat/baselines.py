@@ -28,6 +28,7 @@ from streamfeat.groups import apply_group
 from streamfeat.pooling import read_pooling
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import read_source
+from streamfeat.windows import Patches
 
 Floats = NDArray[np.float32]
 Label = TypeVar("Label")
@@ -158,7 +159,7 @@ def augment(
     Parameters
     ----------
     bank : Bank
-        Whose group elements are used, evenly, each at most once a vector; form "operators".
+        Whose group elements are used, evenly, each at most once a vector; form "operators", no patches.
     vectors : (N, d) float32
         Of the bank's front end.
     labels : sequence of N
@@ -172,6 +173,8 @@ def augment(
         Each vector, followed by its copies g x.
     labels : list
     """
+    if isinstance(bank.spec.window, Patches):
+        raise InvalidArgument(f"bank {bank.name!r} has patches, whose positions move no vector; use one without")
     if bank.form != "operators" or not 0 <= n_copies <= bank.n_group:
         raise InvalidArgument(
             f"augmenting takes a bank of form 'operators' and at most |G| = {bank.n_group} copies, got form "

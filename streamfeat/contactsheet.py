@@ -1,4 +1,4 @@
-"""A picture of a bank: some of its templates, each with some of its orbit."""
+"""A picture of a bank: some of its templates, each with some of its orbit, or with the cells of patches below."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from streamfeat.bank import Bank, orbits
+from streamfeat.bank import Bank, orbits, template_vectors
 from streamfeat.errors import InvalidArgument
+from streamfeat.pooling.cells import cells_of, weights_of
+from streamfeat.windows import Patches
 
 GAP = 3
 MIN_CELL_SIDE = 56
@@ -26,16 +28,33 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     Returns
     -------
     PIL.Image.Image
-        Grey; every row is stretched to its own range, so that a row's cells compare.
+        Grey; every row is stretched to its own range, so that a row's cells compare. Templates of patches stand side
+        by side, each stretched to its own range; below them the weights of the cells, laid out as the cells are.
     """
     if n_templates < 1 or n_elements < 1:
         raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
+    if isinstance(bank.spec.window, Patches):
+        return _patch_sheet(bank, n_templates, n_elements)
     rows = []
     for orbit in orbits(bank, range(min(n_templates, bank.m))):
         chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
         cells = [cell_pixels(orbit[g], bank.axes.shape, bank.axes.names) for g in chosen]
         rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
     return Image.fromarray(np.vstack(rows), mode="L")
+
+
+def _patch_sheet(bank: Bank, n_rows: int, n_columns: int) -> Image.Image:
+    names = bank.axes.names
+    patches = [cell_pixels(t, bank.template_shape, names) for t in template_vectors(bank)[: n_rows * n_columns]]
+    lines = [patches[i : i + n_columns] for i in range(0, len(patches), n_columns)]
+    if cells_of(bank.spec.pooling):
+        rows, columns = weights_of(bank.arrays)
+        order = -1 if names[0] == "band" else 1  # low frequencies at the bottom
+        lines += [[cell_pixels(np.outer(r, c), bank.grid, names) for c in columns] for r in rows[::order]]
+    strips = [np.hstack([_stretch(_frame(picture)) for picture in line]) for line in lines]
+    width = max(strip.shape[1] for strip in strips)
+    filled = [np.pad(strip, ((0, 0), (0, width - strip.shape[1])), constant_values=255) for strip in strips]
+    return Image.fromarray(np.vstack(filled), mode="L")
 
 
 def cell_pixels(vector: NDArray[np.float32], shape: tuple[int, ...], names: tuple[str, ...]) -> NDArray[np.float32]:

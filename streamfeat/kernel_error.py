@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from streamfeat.pooling import Cdf, Fourier
 from streamfeat.projections import move
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import source_table
+from streamfeat.windows import Patches
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +135,7 @@ def own_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
     orbits = move(bank, np.asarray(vectors, np.float32))[: n * r, : bank.d].reshape(n, r, -1)
     pooling = bank.spec.pooling
     if isinstance(pooling, Fourier):
-        return orbit_mean(orbits, orbits, gaussian(pooling.sigma))
+        return orbit_mean(orbits, orbits, gaussian(pooling.sigma or math.nan))
     return truncated_kernel(orbit_mean(orbits, orbits, distance), bank.d, bank.spec.templates.epsilon)
 
 
@@ -142,7 +144,7 @@ def base_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
     _check_known(bank)
     pooling = bank.spec.pooling
     if isinstance(pooling, Fourier):
-        return base_mean(vectors, vectors, gaussian(pooling.sigma))
+        return base_mean(vectors, vectors, gaussian(pooling.sigma or math.nan))
     return truncated_kernel(base_mean(vectors, vectors, distance), bank.d, bank.spec.templates.epsilon)
 
 
@@ -150,11 +152,14 @@ def _check_known(bank: Bank) -> None:
     spec, pooling = bank.spec, bank.spec.pooling
     source = source_table(spec.templates)
     gaussian_kind = source["source"] in ("gaussian", "fourier", "hadamard", "user") and "kernel" not in source
-    known = isinstance(pooling, Fourier) or (isinstance(pooling, Cdf) and pooling.thresholds == "paper")
+    known = (isinstance(pooling, Fourier) and pooling.sigma is not None) or (
+        isinstance(pooling, Cdf) and pooling.thresholds == "paper"
+    )
+    known = known and not isinstance(spec.window, Patches)
     if not (known and gaussian_kind and spec.layer2 is None and bank.form == "operators"):
         raise InvalidArgument(
             f"bank {bank.name!r} estimates no kernel that is known exactly: that takes Gaussian templates with 'paper' "
-            "thresholds or Gaussian frequencies, form 'operators' and no second layer"
+            "thresholds or Gaussian frequencies, form 'operators', no patches and no second layer"
         )
     # float32 norms of gt over those of t
     if "scale" in bank.arrays and np.abs(bank.arrays["scale"][bank.arrays["scale"] > 0] - 1).max() > 1e-5:

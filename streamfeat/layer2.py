@@ -85,7 +85,7 @@ class Layer2:
                 project(X, W, P)
                 t = slice(block * LANES, (block + 1) * LANES)
                 for i in range(len(some)):
-                    mean_cos_sin(P[i : i + 1], weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
+                    mean_cos_sin(P[i : i + 1], 1.0, weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
 
 
 def median_distance(phi: Floats, rng: np.random.Generator) -> float:

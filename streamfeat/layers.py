@@ -17,7 +17,7 @@ Features = NDArray[Any]
 
 def size_of(bank: Bank) -> Size:
     """What poolings are told of a bank."""
-    return Size(bank.m, bank.d, bank.n_group, bank.spec.templates.epsilon)
+    return Size(bank.m, bank.template_d, bank.n_group, bank.spec.templates.epsilon, bank.grid)
 
 
 def pooled(bank: Bank, vectors: Floats) -> Features:

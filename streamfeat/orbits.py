@@ -174,13 +174,15 @@ def is_operator_array(name: str) -> bool:
 def template_vectors(bank: Bank) -> Floats:
     """The templates, (m, d). Of a dense bank: the first of each orbit, the identity unless the spec left it out."""
     blocks = bank.arrays["orbits"][:, 0] if bank.form == "dense" else bank.arrays["templates"]
-    return np.ascontiguousarray(blocks[:, : bank.d].transpose(0, 2, 1).reshape(-1, bank.d)[: bank.m])
+    d = bank.template_d
+    return np.ascontiguousarray(blocks[:, :d].transpose(0, 2, 1).reshape(-1, d)[: bank.m])
 
 
 def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
     """gt for the chosen templates and every g, renormalised, (len(chosen), G, d); the last factor fastest.
 
-    A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies.
+    A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies. Nor do
+    the positions of patches: G is 1.
     """
     if bank.form == "dense":
         stored = bank.arrays["orbits"]

@@ -16,6 +16,7 @@ import numpy as np
 from streamfeat.bankstore import Bank
 from streamfeat.kernels import LANES, ROWS, Floats, padded
 from streamfeat.kernels.project import project, project_orbits, rescale
+from streamfeat.windows import Patches
 
 ROWS_AT_ONCE = 32
 """Items share a pass until they have this many rows: a bank without a group would waste three rows in four."""
@@ -23,6 +24,8 @@ ROWS_AT_ONCE = 32
 
 def items_at_once(bank: Bank) -> int:
     """How many items one pass over the bank takes."""
+    if isinstance(bank.spec.window, Patches):
+        return 1
     return ROWS if bank.form == "dense" else max(1, ROWS_AT_ONCE // bank.n_group)
 
 
@@ -33,14 +36,18 @@ def projections(bank: Bank, vectors: Floats) -> Iterator[tuple[int, Floats]]:
     ----------
     bank : Bank
     vectors : (n, d) float32
-        At most `items_at_once(bank)` rows of them if the bank is dense.
+        At most `items_at_once(bank)` rows of them if the bank is dense or has patches.
 
     Yields
     ------
     block : int
     P : (n, G, LANES) float32
-        P[i, g, t] = <x_i, g t>, overwritten by the next block.
+        P[i, g, t] = <x_i, g t>, overwritten by the next block. With patches g is a position, in C order of the grid.
     """
+    if isinstance(bank.spec.window, Patches):
+        for vector in vectors:
+            yield from _patch_projections(bank, bank.spec.window.cut(vector, bank.axes.shape))
+        return
     n, G = len(vectors), bank.n_group
     if bank.form == "dense":
         X = _rows(bank, ROWS)
@@ -59,6 +66,13 @@ def projections(bank: Bank, vectors: Floats) -> Iterator[tuple[int, Floats]]:
         if scale is not None:
             rescale(scale[block], P)
         yield block, P
+
+
+def _patch_projections(bank: Bank, patches: Floats) -> Iterator[tuple[int, Floats]]:
+    P = np.empty((len(patches), LANES), np.float32)
+    for block, templates in enumerate(bank.arrays["templates"]):
+        project(patches, templates, P)
+        yield block, P[None, : bank.n_group]
 
 
 def move(bank: Bank, vectors: Floats) -> Floats:

@@ -280,6 +280,36 @@ def hadamard(p: int) -> NDArray[np.float64]:
     return np.array([[(-1.0) ** (i & j).bit_count() for j in range(p)] for i in range(p)])
 
 
+# windows: one patch at a time, and cells position by position
+
+
+def patches(plane: NDArray[Any], size: tuple[int, int], steps: tuple[int, int], pad: int) -> NDArray[np.float64]:
+    """Every patch minus its mean, (rows, columns, height * width); zeros round the plane."""
+    wide = np.pad(plane.astype(np.float64), pad)
+    rows = range(0, wide.shape[0] - size[0] + 1, steps[0])
+    columns = range(0, wide.shape[1] - size[1] + 1, steps[1])
+    cut = [[wide[r : r + size[0], c : c + size[1]].ravel() for c in columns] for r in rows]
+    return np.array([[v - math.fsum(v) / len(v) for v in line] for line in cut])
+
+
+def cell_weight(k: int, n: int, p: int, n_positions: int, overlap: float) -> float:
+    """Of position p in cell k of n along an axis, before a cell's weights are made to sum to 1."""
+    length = n_positions / n
+    if overlap == 0:
+        return float(k * length <= p + 1e-9 < (k + 1) * length)
+    return math.exp(-(((p + 0.5 - (k + 0.5) * length) / (overlap * length)) ** 2) / 2)
+
+
+def cell_weights(rows: int, columns: int, grid: tuple[int, int], overlap: float) -> NDArray[np.float64]:
+    """The weights of all positions in each cell, (rows * columns, *grid), each cell's summing to 1."""
+    cells = []
+    for i, j in itertools.product(range(rows), range(columns)):
+        down = [cell_weight(i, rows, r, grid[0], overlap) for r in range(grid[0])]
+        across = [cell_weight(j, columns, c, grid[1], overlap) for c in range(grid[1])]
+        cells.append(np.array([[a * b for b in across] for a in down]) / (math.fsum(down) * math.fsum(across)))
+    return np.array(cells)
+
+
 # learn: ridge by least squares on stretched rows, and by fitting again without the rows held out
 
 

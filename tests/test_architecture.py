@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LADDER: tuple[tuple[str, ...], ...] = (
     ("errors", "kernels", "spec", "directory"),
-    ("config", "signals", "groups", "templates", "pooling", "layer2", "learn", "exact", "wire", "schemas"),
+    ("config", "signals", "groups", "templates", "pooling", "layer2", "windows", "learn", "exact", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("bankstore", "model", "connection"),
     ("projections", "layers", "orbits"),

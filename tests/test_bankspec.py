@@ -83,7 +83,7 @@ def test_every_preset_is_a_spec() -> None:
         ({"templates": {"source": "noise", "m": 8}}, ["templates.source", "'noise'"]),
         ({"templates": {"source": "gaussian", "m": 0}}, ["templates", "m must", "0"]),
         ({"templates": {"source": "gaussian", "m": "many"}}, ["templates.m", "integer", "'many'"]),
-        ({"window": {"kind": "patches"}}, ["window.kind", "'whole'", "'patches'"]),
+        ({"window": {"kind": "tiles"}}, ["window.kind", "'whole'", "'patches'", "'tiles'"]),
         ({"window": {"kind": "whole", "stride": 2}}, ["window.kind", "'stride'"]),
         ({"layer2": {"kind": "rff"}}, ["layer2.kind", "'none'", "'fourier'", "'rff'"]),
         ({"layer2": {"kind": "none", "m": 3}}, ["layer2.kind", "'m'"]),

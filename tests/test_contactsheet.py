@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfeat.bank import Bank, open_bank, orbits, template_vectors
+from streamfeat.bank import Bank, build_bank, open_bank, orbits, template_vectors
+from streamfeat.bankspec import BankSpec
 from streamfeat.contactsheet import GAP, cell_pixels, contact_sheet
 from streamfeat.errors import InvalidArgument
+from tests.test_bankspec import small
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,26 @@ def test_never_more_than_there_is(bank: Bank, audio_bank: Path) -> None:
     two = np.asarray(contact_sheet(bank, n_templates=1, n_elements=2)).astype(float)[GAP:-GAP:2]
     for vector, start in ((first, GAP), (last, 56 + 3 * GAP)):
         assert np.corrcoef(two[:28, start : start + 56 : 2].ravel(), vector)[0, 1] > 0.999
+
+
+def test_patches_stand_side_by_side_above_their_cells() -> None:
+    """As many templates as asked for, each over its own range; then the weights of each cell, placed as the cell is."""
+    pooling = {"kind": "fourier", "gain": 1, "cells": {"rows": 2, "columns": 3, "overlap": 0}}
+    window = {"kind": "patches", "height": 7, "width": 7, "pad": 3}
+    front_end = [{"stage": "pixels", "height": 28, "width": 28}]
+    patches = build_bank(BankSpec.from_dict(small(front_end=front_end, window=window, pooling=pooling)))
+    sheet = np.asarray(contact_sheet(patches, n_templates=2, n_elements=3)).astype(float)
+    side = 56 + 2 * GAP
+    assert sheet.shape == (4 * side, 3 * side)
+    for i, template in enumerate(template_vectors(patches)[:6]):
+        top, left = i // 3 * side + GAP, i % 3 * side + GAP
+        drawn = sheet[top : top + 56 : 8, left : left + 56 : 8]
+        assert np.corrcoef(drawn.ravel(), template)[0, 1] > 0.999  # rounded to 256 levels
+        assert (drawn.min(), drawn.max()) == (0, 255)
+    middle_of_lower_row = sheet[3 * side + GAP : 4 * side - GAP, side + GAP : 2 * side - GAP]
+    rows, columns = np.nonzero(middle_of_lower_row)
+    # hard cells: rows 14 to 27 and columns 10 to 18 of 28, enlarged twice
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (28, 55, 20, 37)
 
 
 def test_low_bands_are_at_the_bottom() -> None:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from streamfeat.kernels import LANES, ROWS, kernel, padded
 from streamfeat.kernels.cdf import count_below
-from streamfeat.kernels.fourier import MAX_PROJECTION, mean_cos_sin
+from streamfeat.kernels.fourier import MAX_PROJECTION, cell_cos_sin, mean_cos_sin
 from streamfeat.kernels.project import project, project_orbits, rescale
-from streamfeat.kernels.statistics import combine, largest, order_statistics, power_means
+from streamfeat.kernels.statistics import cell_largest, combine, largest, order_statistics, power_means
 from streamfeat.kernels.values import LOWEST, polynomial, rbf
 from streamfeat.kernels.warp import apply_operators
+from streamfeat.pooling import Cells
 from tests import naive
 
 Floats = NDArray[np.float32]
@@ -117,19 +118,56 @@ def test_cos_and_sin_are_right(largest: float) -> None:
     P[:3, 1] = 0, np.pi, np.pi / 2
     cos, sin = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     for g in range(0, 500, 7):
-        mean_cos_sin(P[g : g + 1], 1.0, cos, sin)
+        mean_cos_sin(P[g : g + 1], 1.0, 1.0, cos, sin)
         # measured 6e-7 (docstring of MAX_PROJECTION)
         np.testing.assert_allclose((cos, sin), naive.mean_cos_sin(P[g : g + 1], 1.0), rtol=0, atol=1e-6)
-    mean_cos_sin(P, 0.25, cos, sin)
+    mean_cos_sin(P, 1.0, 0.25, cos, sin)
     np.testing.assert_allclose((cos, sin), naive.mean_cos_sin(P, 0.25), rtol=0, atol=2.5e-7)
 
 
 def test_cos_of_nothing_is_one() -> None:
     """A blank item has cos exactly 1 and sin exactly 0."""
     cos, sin = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
-    mean_cos_sin(np.zeros((3, LANES), np.float32), 1.0, cos, sin)
+    mean_cos_sin(np.zeros((3, LANES), np.float32), 1.0, 1.0, cos, sin)
     np.testing.assert_array_equal(cos, 1)
     np.testing.assert_array_equal(sin, 0)
+
+
+def test_a_gain_multiplies_projections() -> None:
+    """cos(gain P), as when P came multiplied."""
+    P = np.random.default_rng(14).uniform(-3, 3, (9, LANES)).astype(np.float32)
+    found, expected = np.empty((2, 2, LANES), np.float32)
+    mean_cos_sin(P, 1.7, 1.0, found[0], found[1])
+    mean_cos_sin(np.float32(1.7) * P, 1.0, 1.0, expected[0], expected[1])
+    np.testing.assert_allclose(found, expected, atol=1e-6)  # one rounding of angles up to 5
+
+
+@given(
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.integers(1, LANES),
+    st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None, max_examples=30)
+def test_cells_are_weighted_sums_and_largest_values(
+    n: tuple[int, int], more: tuple[int, int], overlap: float, lanes: int, seed: int
+) -> None:
+    """Any grid, soft and hard cells, a block that is not full: cos, sin and max of each cell."""
+    grid = n[0] + more[0], n[1] + more[1]
+    P = np.random.default_rng(seed).uniform(-4, 4, (grid[0] * grid[1], LANES)).astype(np.float32)
+    weights = naive.cell_weights(*n, grid, overlap).reshape(n[0] * n[1], -1)
+    cells = Cells(*n, overlap).build(grid)
+    pair = cells["cell_rows"], cells["cell_columns"]
+    waves = np.empty((2, n[0] * n[1], lanes), np.float32)
+    cell_cos_sin(P, 1.5, 0.5, pair, waves)
+    wide = 1.5 * P[:, :lanes].astype(np.float64)
+    # float32: angles of 6 to 3e-7, sums of at most 10 numbers of size 1, weights
+    np.testing.assert_allclose(waves, 0.5 * np.array([weights @ np.cos(wide), weights @ np.sin(wide)]), atol=1e-6)
+    tops = np.empty((n[0] * n[1], lanes), np.float32)
+    cell_largest(P, pair, tops)
+    expected = [(P[w > 1e-30, :lanes] * w[w > 1e-30, None]).max(axis=0) for w in weights]
+    np.testing.assert_allclose(tops, expected, rtol=1e-6, atol=1e-12)  # two float32 weights
 
 
 @given(st.integers(1, 4), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32 - 1))

@@ -26,6 +26,7 @@ from streamfeat.templates import (
     read_source,
     source_table,
     user_templates,
+    whitened_templates,
 )
 from streamfeat.templates.fourier import MAX_NORM
 from streamfeat.templates.hadamard import walsh_hadamard
@@ -166,6 +167,48 @@ def test_a_source_is_one_class_in_a_table(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(template_vectors(bank), np.tri(8, 16))
     with pytest.raises(ConfigError, match=r"templates\.source with pooling\.kind = 'fourier' must be one of"):
         BankSpec.from_dict(small(templates={"source": "steps", "m": 8}, pooling={"kind": "fourier", "sigma": 1}))
+
+
+# ------------------------------------------------------------------------------------------------------- whitened
+
+
+def test_whitened_templates_are_those_of_the_formula() -> None:
+    """Z' Zv / |Zv| of a signal, in the direction of (C + floor mean(w) I)^-1 v, with projections of variance 1."""
+    rng = np.random.default_rng(6)
+    V = (rng.standard_normal((400, 5)) @ np.diag([9, 3, 1, 0.3, 0.1]) + 0.2).astype(np.float32)
+    for floor in (0.01, 1.0):
+        T = whitened_templates(V, 50, floor, np.random.default_rng(7)).astype(np.float64)
+        wide = V.astype(np.float64)
+        C = wide.T @ wide / 400
+        expected = np.linalg.solve(
+            C + floor * np.trace(C) / 5 * np.eye(5), wide[choose_rows(V, 50, np.random.default_rng(7))].T
+        ).T
+        cosines = (T * expected).sum(axis=1) / np.linalg.norm(T, axis=1) / np.linalg.norm(expected, axis=1)
+        np.testing.assert_allclose(cosines, 1, atol=1e-6)  # T is float32
+        np.testing.assert_allclose((wide @ T.T).std(axis=0), 1, rtol=1e-5)
+
+
+def test_a_small_floor_evens_out_the_directions() -> None:
+    """What hardly varies counts as much as the rest; with a large floor templates are the signals."""
+    V = (np.random.default_rng(8).standard_normal((300, 4)) @ np.diag([10, 1, 1, 0.1])).astype(np.float32)
+
+    def shares(floor: float) -> NDArray[np.float64]:
+        T = whitened_templates(V, 200, floor, np.random.default_rng(9)).astype(np.float64)
+        moved = np.square(T @ np.diag([10, 1, 1, 0.1]))
+        return np.asarray((moved / moved.sum(axis=1, keepdims=True)).mean(axis=0))
+
+    assert shares(1e-6).max() < 0.35
+    assert shares(1e4)[0] > 0.8
+
+
+def test_too_few_signals_for_whitened_templates() -> None:
+    """As for data templates; a floor of nothing is refused."""
+    with pytest.raises(ConfigError, match="m = 3"):
+        whitened_templates(np.eye(2, dtype=np.float32), 3, 1.0, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match="need signals that differ; the 4 given"):
+        whitened_templates(np.ones((4, 3), np.float32), 2, 1.0, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match="floor must be above 0"):
+        read_source({"source": "whitened-data", "m": 3, "floor": -1})
 
 
 # ----------------------------------------------------------------------------------------------------- structured

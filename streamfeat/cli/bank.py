@@ -71,7 +71,7 @@ def list_(settings: Settings, json_to: str | None) -> None:
     emit(report, json_to, text)
 
 
-@command.command(help="Describe a bank; --png draws templates (rows) and their orbits (columns).")
+@command.command(help="Describe a bank; --png draws templates (rows) and their orbits (columns), or patches and cells.")
 @click.argument("bank")
 @click.option(
     "--png",
@@ -160,12 +160,14 @@ def _describe(bank: Bank, path: Path) -> dict[str, Any]:
         "dtype": bank.dtype,
         "n_templates": bank.m,
         "group_size": bank.n_group,
+        "window": bank.spec.window.kind,
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
     }
 
 
 def _print(bank: dict[str, Any]) -> None:
+    what = "elements" if bank["window"] == "whole" else "positions"
     click.echo(
         f"{bank['name']} {bank['hash'][:12]} {bank['form']}: {bank['n_templates']} templates x {bank['group_size']}"
-        f" elements -> {bank['n_features']} {bank['dtype']}, {bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
+        f" {what} -> {bank['n_features']} {bank['dtype']}, {bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
     )

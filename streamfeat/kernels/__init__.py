@@ -17,7 +17,7 @@ from numba.core.typing.templates import Signature
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-Function = TypeVar("Function", bound=Callable[..., None])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
     # Threads of the caller may run kernels side by side; no kernel starts threads of its own.
@@ -39,6 +39,12 @@ ROWS = 4
 def frozen(dtype: types.Type, ndim: int) -> types.Array:
     """The numba type of a C-ordered array that may be mapped read-only; a writable one fits too."""
     return types.Array(dtype, ndim, "C", readonly=True)
+
+
+def pair(of: types.Type) -> types.Type:
+    """The numba type of two values of one type."""
+    made: types.Type = types.UniTuple(of, 2)  # type: ignore[no-untyped-call]
+    return made
 
 
 def padded(n: int, step: int) -> int:

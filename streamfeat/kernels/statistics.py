@@ -1,4 +1,4 @@
-"""Statistics of kernel values over the group, and the map that makes Nystrom features of their means."""
+"""Statistics of kernel values over the group or in cells, and the map that makes Nystrom features of their means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import float32, float64, int64, types
 from numpy.typing import NDArray
 
-from streamfeat.kernels import LANES, Floats, frozen, kernel
+from streamfeat.kernels import LANES, Floats, frozen, kernel, pair
 
 Doubles = NDArray[np.float64]
 
@@ -49,6 +49,38 @@ def largest(V: Floats, out: Floats) -> None:
             found[t] = max(found[t], V[g, t])
     for t in range(out.shape[0]):
         out[t] = found[t]
+
+
+@kernel(types.void(frozen(float32, 2), pair(frozen(float32, 2)), float32[:, :]))
+def cell_largest(V: Floats, cells: tuple[Floats, Floats], out: Floats) -> None:
+    """out[i n_j + j, t] = max of rows[i, r] columns[j, c] V[r n_c + c, t] over the r, c where both weights are above 0.
+
+    Parameters
+    ----------
+    V : (n_r n_c, LANES) float32
+    cells : rows (n_i, n_r) float32 and columns (n_j, n_c) float32, not below 0
+    out : (n_i n_j, n) float32, n <= LANES templates
+    """
+    rows, columns = cells
+    n_i, n_j, n_c = rows.shape[0], columns.shape[0], columns.shape[1]
+    found = np.full((n_i * n_j, LANES), -np.inf, np.float32)
+    line = np.empty(LANES, np.float32)
+    for r in range(rows.shape[1]):
+        for j in range(n_j):
+            line[:] = -np.inf
+            for c in range(n_c):
+                share = columns[j, c]
+                if share > 0:
+                    for t in range(LANES):
+                        line[t] = max(line[t], share * V[r * n_c + c, t])
+            for i in range(n_i):
+                share = rows[i, r]
+                if share > 0:
+                    for t in range(LANES):
+                        found[i * n_j + j, t] = max(found[i * n_j + j, t], share * line[t])
+    for cell_number in range(n_i * n_j):
+        for t in range(out.shape[1]):
+            out[cell_number, t] = found[cell_number, t]
 
 
 @kernel(types.void(frozen(int64, 1), frozen(float32, 1), float32[:, ::1], float32[:, ::1]))

@@ -2,6 +2,7 @@
 
     pooling = {kind = "cdf", thresholds = "sigma", n_bins = 25}      # or "paper", "quantile"
     pooling = {kind = "fourier", sigma = 0.5}
+    pooling = {kind = "fourier", gain = 1.2, cells = {rows = 4, columns = 4, overlap = 0.5}}  # patches, see `cells`
     pooling = {kind = "nystrom", kernel = {kind = "rbf", sigma = 0.7}, gram = "orbit", floor = 1e-6}
     pooling = {kind = "mean", kernel = {kind = "rbf", sigma = 0.7}}
     pooling = {kind = "max", kernel = {kind = "linear"}}
@@ -19,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 from streamfeat.errors import ConfigError
 from streamfeat.pooling.cdf import Cdf
+from streamfeat.pooling.cells import Cells, cells_of
 from streamfeat.pooling.fourier import Fourier
 from streamfeat.pooling.kernel import BaseKernel
 from streamfeat.pooling.material import Array, Material, Pass, Size
@@ -30,6 +32,7 @@ __all__ = [
     "POOLINGS",
     "BaseKernel",
     "Cdf",
+    "Cells",
     "Fourier",
     "Material",
     "Max",
@@ -40,6 +43,7 @@ __all__ = [
     "Pooling",
     "Quantiles",
     "Size",
+    "cells_of",
     "pooling_table",
     "read_pooling",
 ]
@@ -53,8 +57,11 @@ class Pooling(Protocol):
     """Its name in a spec."""
     dtype: ClassVar[str]
     """Of features: "<u2" counts or "<f4"."""
-    takes: ClassVar[str]
-    """What its templates are: "vectors" of the size of inputs, or "frequencies"."""
+
+    @property
+    def takes(self) -> str:
+        """What its templates are: "vectors" of the size of inputs, or "frequencies"."""
+        ...
 
     @property
     def needs_signals(self) -> bool:

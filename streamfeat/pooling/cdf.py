@@ -11,6 +11,7 @@ import numpy as np
 from streamfeat.errors import ConfigError
 from streamfeat.kernels import LANES, Floats, blocks_of, padded
 from streamfeat.kernels.cdf import count_below
+from streamfeat.pooling.cells import Cells, Where, members, n_cells, weights_of
 from streamfeat.pooling.material import Array, Material, Pass, Size, lanes_of
 
 SIGMA_REACH = 3.0
@@ -26,6 +27,8 @@ class Cdf:
 
     thresholds = "paper": tau_k = s k / n for k = -n..n, s = 1 + epsilon; "sigma": n evenly over +-reach / sqrt(d);
     "quantile": levels k / (n + 1) of the projections of the bank's signals, template by template.
+
+    Cells are hard, with overlap = 0: counts of soft cells would not be whole numbers.
     """
 
     kind: ClassVar[str] = "cdf"
@@ -35,9 +38,11 @@ class Cdf:
     thresholds: Literal["paper", "sigma", "quantile"]
     n_bins: int
     reach: float | None = None
-    cells: Literal["whole"] = "whole"
+    cells: Where = "whole"
 
     def __post_init__(self) -> None:
+        if isinstance(self.cells, Cells) and self.cells.overlap != 0:
+            raise ConfigError(f"CDF counts take cells with overlap = 0, got overlap = {self.cells.overlap!r}")
         if not 1 <= self.n_bins <= 10_000:
             raise ConfigError(f"n_bins must be from 1 to 10000, got {self.n_bins!r}")
         if self.thresholds == "sigma":
@@ -59,30 +64,36 @@ class Cdf:
 
     def n_features(self, m: int) -> int:
         """Columns of a feature."""
-        return m * self.n_thresholds
+        return n_cells(self.cells) * m * self.n_thresholds
 
     def build(self, material: Material) -> dict[str, Array]:
-        """`thresholds` (n_blocks, n_thresholds, LANES), rising."""
+        """`thresholds` (n_blocks, n_thresholds, LANES), rising, and the weights of the cells, if there are some."""
+        cells = self.cells.build(material.size.grid) if isinstance(self.cells, Cells) else {}
+        return {"thresholds": self._thresholds(material), **cells}
+
+    def _thresholds(self, material: Material) -> Floats:
         size, n = material.size, self.n_bins
         if self.thresholds == "quantile":
-            return {"thresholds": _quantiles(material, n)}
+            return _quantiles(material, n)
         if self.thresholds == "paper":
             tau = (1 + size.epsilon) * np.arange(-n, n + 1) / n
         else:
             reach = (self.reach or math.nan) / math.sqrt(size.d)
             tau = np.linspace(-reach, reach, n) if n > 1 else np.zeros(1)
-        return {"thresholds": blocks_of(np.broadcast_to(tau, (size.m, len(tau))))}
+        return blocks_of(np.broadcast_to(tau, (size.m, len(tau))))
 
     def pool(self, some: Pass, out: Array) -> None:
-        """Column t n_thresholds + k counts the g with <x, gt> <= threshold k of template t."""
+        """Column t n_thresholds + k counts the g with <x, gt> <= threshold k of template t; in cells, cell by cell."""
         thresholds = some.arrays["thresholds"]
-        counts = out.reshape(len(out), -1, thresholds.shape[1])
+        counts = out.reshape(len(out), n_cells(self.cells), -1, thresholds.shape[1])
         for block, P in some.projected:
             for i in range(len(P)):
-                count_below(P[i], thresholds[block], counts[i, lanes_of(block)])
+                parts = members(weights_of(some.arrays), P[i]) if isinstance(self.cells, Cells) else [P[i]]
+                for cell, projected in enumerate(parts):
+                    count_below(projected, thresholds[block], counts[i, cell, lanes_of(block)])
 
     def weight(self, size: Size) -> float:
-        """Phi = sqrt(w / m) counts / |G|, w the width of a bin.
+        """Phi = sqrt(w / m) counts / |G|, w the width of a bin; in n cells sqrt(n) times that, their mean size |G| / n.
 
         For `paper` thresholds w = s / n and E <Phi(x), Phi(z)> -> K_s(x, z) = E_t integral psi(x, t, tau)
         psi(z, t, tau) dtau over [-s, s] as n grows (Mroueh, Voinea, Poggio 2015, section 3); `sigma`: the same
@@ -94,7 +105,7 @@ class Cdf:
             width = 2 * (self.reach or 0.0) / math.sqrt(size.d) / max(1, self.n_bins - 1)
         else:
             width = 1 / self.n_bins
-        return math.sqrt(width / size.m) / size.n_group
+        return math.sqrt(width / size.m * n_cells(self.cells)) / size.n_group
 
 
 def _quantiles(material: Material, n: int) -> Floats:

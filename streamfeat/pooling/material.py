@@ -16,12 +16,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Size:
-    """m templates of d numbers, |G| = n_group, squared norms below 1 + epsilon."""
+    """m templates of d numbers, |G| = n_group, squared norms below 1 + epsilon.
+
+    With patches the group is their positions, and grid their rows and columns.
+    """
 
     m: int
     d: int
     n_group: int
     epsilon: float
+    grid: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)

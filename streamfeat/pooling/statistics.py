@@ -14,7 +14,8 @@ import numpy as np
 
 from streamfeat.errors import ConfigError
 from streamfeat.kernels import LANES
-from streamfeat.kernels.statistics import largest, order_statistics, power_means
+from streamfeat.kernels.statistics import cell_largest, largest, order_statistics, power_means
+from streamfeat.pooling.cells import Cells, Where, n_cells, weights_of
 from streamfeat.pooling.kernel import BaseKernel
 from streamfeat.pooling.material import Array, Material, Pass, Size, lanes_of
 
@@ -83,7 +84,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class Max:
-    """max_g k(x, g t) of each template: max pooling (Pal et al. 2017)."""
+    """max_g k(x, g t) of each template: max pooling (Pal et al. 2017).
+
+    In cells: of w k(x, g t), w the position's weight in the cell as a part of the largest one there.
+    """
 
     kind: ClassVar[str] = "max"
     dtype: ClassVar[str] = "<f4"
@@ -91,26 +95,33 @@ class Max:
     needs_signals: ClassVar[bool] = False
 
     kernel: BaseKernel
-    cells: Literal["whole"] = "whole"
+    cells: Where = "whole"
 
     def n_features(self, m: int) -> int:
         """Columns of a feature."""
-        return m
+        return m * n_cells(self.cells)
 
     def build(self, material: Material) -> dict[str, Array]:
-        """What the kernel needs."""
-        return self.kernel.build(material)
+        """What the kernel needs, and the weights of the cells, if there are some."""
+        cells = self.cells.build(material.size.grid) if isinstance(self.cells, Cells) else {}
+        of_largest = {name: weights / weights.max(axis=1, keepdims=True) for name, weights in cells.items()}
+        return {**self.kernel.build(material), **of_largest}
 
     def pool(self, some: Pass, out: Array) -> None:
-        """Column t is the largest value of template t."""
+        """Column t is the largest value of template t; in cells, cell by cell."""
+        values = out.reshape(len(out), n_cells(self.cells), -1)
         for block, P in some.projected:
+            t = lanes_of(block)
             for i in range(len(P)):
                 self.kernel.values(some, i, block, P[i])
-                largest(P[i], out[i, lanes_of(block)])
+                if isinstance(self.cells, Cells):
+                    cell_largest(P[i], weights_of(some.arrays), values[i, :, t])
+                else:
+                    largest(P[i], values[i, 0, t])
 
     def weight(self, size: Size) -> float:
-        """Phi = feature / sqrt(m): E <Phi(x), Phi(z)> = E_t max_g k(x, gt) max_g' k(z, g't)."""
-        return 1 / math.sqrt(size.m)
+        """Phi = feature / sqrt(m): E <Phi(x), Phi(z)> = E_t max_g k(x, gt) max_g' k(z, g't); in cells, their mean."""
+        return 1 / math.sqrt(size.m * n_cells(self.cells))
 
 
 @dataclass(frozen=True)

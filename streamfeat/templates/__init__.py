@@ -5,11 +5,12 @@
     templates = {source = "fourier", m = 800, kernel = "laplacian"}    # or "gaussian"
     templates = {source = "data", m = 200}
     templates = {source = "landmarks", m = 200, choose = "k-means++"}  # or "random"
+    templates = {source = "whitened-data", m = 128, floor = 1.0}
     templates = {source = "user", m = 8}
 
 A source is a frozen dataclass whose fields are its parameters in a spec, with the methods of `Source`; one line in
-`SOURCES` makes it known. Vectors are bounded: ||t||^2 < 1 + epsilon, so that |<x, gt>| stays below s = 1 + epsilon for
-a unit x and a g that keeps norms (Mroueh, Voinea, Poggio 2015, section 3).
+`SOURCES` makes it known. Vectors drawn at random or at unit norm are bounded: ||t||^2 < 1 + epsilon, so that |<x, gt>|
+stays below s = 1 + epsilon for a unit x and a g that keeps norms (Mroueh, Voinea, Poggio 2015, section 3).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from streamfeat.templates.gaussian import Gaussian, gaussian_templates
 from streamfeat.templates.hadamard import Hadamard, hadamard_templates
 from streamfeat.templates.request import Drawn, Request
 from streamfeat.templates.user import User, user_templates
+from streamfeat.templates.whitened import WhitenedData, whitened_templates
 
 __all__ = [
     "SOURCES",
@@ -41,6 +43,7 @@ __all__ = [
     "read_source",
     "source_table",
     "user_templates",
+    "whitened_templates",
 ]
 
 
@@ -69,7 +72,9 @@ class Source(Protocol):
         ...
 
 
-SOURCES: dict[str, type[Source]] = {s.source: s for s in (Gaussian, Data, User, Frequencies, Hadamard, Landmarks)}
+SOURCES: dict[str, type[Source]] = {
+    s.source: s for s in (Gaussian, Data, User, Frequencies, Hadamard, Landmarks, WhitenedData)
+}
 """Name in a spec -> source."""
 
 

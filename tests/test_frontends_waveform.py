@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -69,6 +69,7 @@ def test_peak_is_one() -> None:
 
 
 @settings(deadline=None, max_examples=40)
+@example(n=1, from_hz=20000, to_hz=16000)
 @given(
     n=st.integers(1, 300), from_hz=st.sampled_from([8000, 11025, 20000, 48000]), to_hz=st.sampled_from([8000, 16000])
 )

@@ -53,11 +53,12 @@ def resample(x: Array, from_hz: int, to_hz: int) -> Array:
     """x at another rate: round(n to_hz / from_hz) samples, at least one."""
     if from_hz == to_hz:
         return x
+    n = x.size
     shortest = math.ceil(from_hz / to_hz)  # soxr makes nothing of less
-    if x.size < shortest:
-        x = np.pad(x, (0, shortest - x.size))
+    if n < shortest:
+        x = np.pad(x, (0, shortest - n))
     out: Array = soxr.resample(x, from_hz, to_hz, quality="HQ")
-    return out
+    return out if n >= shortest else out[: max(1, round(n * to_hz / from_hz))]
 
 
 @dataclass(frozen=True, slots=True)

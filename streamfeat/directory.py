@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -36,14 +37,26 @@ def write_directory(path: Path) -> Iterator[Path]:
 
 
 def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
-    """Bytes as they are, or an array as .npy, forced to the disk."""
-    with file.open("wb") as out:
-        if isinstance(content, bytes):
-            out.write(content)
-        else:
-            np.save(out, content, allow_pickle=False)
-        out.flush()
-        os.fsync(out.fileno())
+    """Bytes as they are, or an array as .npy, forced to the disk.
+
+    Raises
+    ------
+    OSError
+        With the file's name and a reason, where NumPy gives neither: the disk is full, say.
+    """
+    try:
+        with file.open("wb") as out:
+            if isinstance(content, bytes):
+                out.write(content)
+            else:
+                np.save(out, content, allow_pickle=False)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        number = error.errno or errno.ENOSPC  # NumPy gives no number when less was written than it asked for
+        raise OSError(number, os.strerror(number), str(file)) from error
 
 
 def _force(folder: Path) -> None:

@@ -275,6 +275,10 @@ def _lock(path: Path) -> int:
         raise ConfigError(
             f"{path.with_suffix('')} is in use by process {owner}; stop it or give another path"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+    except OSError as error:  # let go of it, or nobody in this process could lock it again
+        os.close(descriptor)
+        raise Unavailable(f"{path} cannot be written: {error.strerror}; free the disk and try again") from error
     return descriptor

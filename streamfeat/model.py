@@ -22,7 +22,7 @@ import fastjsonschema
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamfeat.errors import BankMismatch, ConfigError, NotFound
+from streamfeat.errors import BankMismatch, ConfigError, NotFound, Unavailable
 from streamfeat.learn.checks import Label
 from streamfeat.learn.rls import RLS
 from streamfeat.learn.store import open_directory, save_directory
@@ -115,11 +115,19 @@ def save_version(model: Model, folder: Path) -> Path:
     """Save the model as the next `model-NNNN` of the folder; all but the newest `KEPT_VERSIONS` go.
 
     One process at a time: what another was writing when it was killed goes, too.
+
+    Raises
+    ------
+    Unavailable
+        The disk is full or gone.
     """
     there = versions(folder)
     number = int(there[-1].name.removeprefix("model-")) + 1 if there else 1
     path = folder / f"model-{number:04d}"
-    model.save(path)
+    try:
+        model.save(path)
+    except OSError as error:
+        raise Unavailable(f"{folder} cannot be written: {error.strerror}; free the disk and try again") from error
     for old in [*[*there, path][:-KEPT_VERSIONS], *folder.glob(".model-*")]:
         shutil.rmtree(old)
     return path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from streamfeat.directory import write_directory, write_file
 
@@ -28,6 +29,13 @@ def test_a_block_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), write_directory(tmp_path / "a") as partial:
         write_file(partial / "missing" / "text", b"one")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"one" * 9999, np.arange(9999)])
+def test_a_full_disk_is_named(content: bytes | NDArray[np.int64]) -> None:
+    """No room for bytes or for an array: reason and file are there, though NumPy's error has neither."""
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_file(Path("/dev/full"), content)
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

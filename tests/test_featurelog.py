@@ -149,6 +149,14 @@ def test_one_owner(tmp_path: Path) -> None:
         assert len(log) == 0
 
 
+def test_a_lock_that_cannot_be_written_is_let_go(tmp_path: Path) -> None:
+    """On a full disk each attempt says so; the second does not find the log in use by the first."""
+    (tmp_path / "a.sqlite.lock").symlink_to("/dev/full")
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="cannot be written"):
+            FeatureLog(tmp_path / "a.sqlite")
+
+
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     """A text file, another format, a folder that cannot be written: named, and the lock is free again."""
     path = tmp_path / "log"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound
+from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound, Unavailable
 from streamfeat.learn.rls import RLS
 from streamfeat.learn.store import save_directory
 from streamfeat.model import Model, latest, save_version, versions
@@ -120,3 +120,10 @@ def test_versions_count_up_and_the_newest_is_used(tmp_path: Path) -> None:
     assert json.loads((folder / "model-0003" / "model.json").read_text())["settings"]["lam"] == 0.3
     with pytest.raises(InvalidArgument, match="do not change"):
         fitted().save(folder / "model-0003")
+
+
+def test_a_disk_that_is_full_is_the_operators(tmp_path: Path) -> None:
+    """A version that cannot be written is refused with its folder's name."""
+    (tmp_path / "file").touch()
+    with pytest.raises(Unavailable, match="file cannot be written"):
+        save_version(fitted(), tmp_path / "file")

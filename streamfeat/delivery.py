@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.client import Client, Job, Result
-from streamfeat.errors import StreamfeatError
+from streamfeat.client import WINDOW, Client, Job, Result
+from streamfeat.errors import DeadlineExceeded, StreamfeatError, Unavailable
 from streamfeat.signals import Signal
 
 
@@ -127,7 +127,8 @@ def deliver(
 ) -> Delivery:
     """Send every item along a route and take the answers in order.
 
-    An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on.
+    An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on. When a whole window
+    in a row waited in vain, nobody is there to answer: the rest fails at once, or it would wait a window at a time.
 
     Parameters
     ----------
@@ -147,6 +148,9 @@ def deliver(
     keys = _keys(items)
     started = time.monotonic()
 
+    n_unheard = 0
+    last_word = ""
+
     def failed(item: Readable, error: StreamfeatError) -> None:
         delivery.failed.append(Failure(item.name, error.code, error.reason))
 
@@ -154,6 +158,8 @@ def deliver(
         for place, item in enumerate(items):
             delivery.sent += 1
             try:
+                if n_unheard >= WINDOW:
+                    raise Unavailable(f"not sent: {n_unheard} before it had no answer, the last: {last_word}")
                 signal = item.read()
             except StreamfeatError as error:
                 failed(item, error)
@@ -172,6 +178,10 @@ def deliver(
 
     for result in client.stream(jobs(), route=route, bank=bank, options=options, ordered=True):
         place = result.job.tag
+        if isinstance(result.error, Unavailable | DeadlineExceeded):
+            n_unheard, last_word = n_unheard + 1, result.error.reason
+        else:
+            n_unheard = 0
         if result.error is not None:
             failed(items[place], result.error)
         else:

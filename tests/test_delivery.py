@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from streamfeat.client import Client
+from streamfeat.client import WINDOW, Client
 from streamfeat.delivery import Delivery, Failure, deliver, labels_of, rate_report
 from streamfeat.errors import InvalidArgument
 from streamfeat.featuremap import FeatureMap
@@ -70,6 +71,19 @@ def test_an_item_the_fleet_refuses_fails_alone(served: Terminal) -> None:
     assert (delivery.answered, [f.file for f in delivery.failed]) == (0, [f"tone {i}" for i in range(5)])
     assert delivery.features().shape == (0, 0)
     assert delivery.report()["p50_ms"] is None
+
+
+def test_when_nobody_answers_the_rest_is_not_waited_for(served: Terminal) -> None:
+    """A window in a row without an answer: what is left fails at once, by name, with the last one's reason."""
+    steps: list[int] = []
+    started = time.monotonic()
+    with Client(served.front, timeout_s=1e-3) as client:
+        delivery = deliver(client, tones(20 * WINDOW), bank="digits-audio", progress=steps.append)
+    assert time.monotonic() - started < 10
+    assert (delivery.sent, sum(steps)) == (20 * WINDOW, 20 * WINDOW) == (delivery.answered + len(delivery.failed),) * 2
+    assert {f.code for f in delivery.failed} <= {"DEADLINE_EXCEEDED", "UNAVAILABLE"}
+    reasons = {f.file: f.reason for f in delivery.failed}
+    assert reasons[f"tone {20 * WINDOW - 1}"].startswith(f"not sent: {WINDOW} before it had no answer")
 
 
 def test_a_list_sent_again_adds_what_is_new_in_it(served: Terminal) -> None:

@@ -237,6 +237,19 @@ def test_inserting_then_searching(served: Terminal, corpus: Path) -> None:
     assert "train/man/aa/1a.wav" in shown.out
 
 
+def test_a_model_that_cannot_be_fitted_leaves_the_account(served: Terminal, corpus: Path, tmp_path: Path) -> None:
+    """One class only: the items' account is given in full, why it is not fitted beside it, with that error's status."""
+    for place in ("one/a.wav", "one/b\udcff.wav"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        shutil.copy(next(corpus.rglob("1a.wav")), tmp_path / place)
+    ran = served("stream", tmp_path, "--connect", served.front, "--learn", "single", "--json")
+    assert (ran.status, ran.json["sent"], ran.json["answered"]) == (64, 2, 2)
+    assert "two classes" in ran.json["unfitted"]["reason"]
+    told = served("stream", tmp_path, "--connect", served.front, "--learn", "single")
+    assert "2 of 2 answered" in told.out
+    assert "not fitted: RLS needs" in told.err
+
+
 def test_a_model_that_is_not_there_fails_each_item(served: Terminal, corpus: Path) -> None:
     """--classify of an unknown model: every item says so, exit 3."""
     ran = served("stream", corpus / "test", "--connect", served.front, "--classify", "nobody", "--json")

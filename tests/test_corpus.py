@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -226,3 +227,18 @@ def test_utterance_equals_read_audio(tmp_path: Path) -> None:
     """An utterance gives what read_audio gives for its path."""
     (utterance,) = open_corpus(lay(tmp_path, "train/man/ae/1a.wav")).utterances
     np.testing.assert_array_equal(utterance.read().samples, read_audio(utterance.path).samples)
+
+
+def test_names_that_are_no_text_can_be_sent_and_printed(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8, in a folder's name and a file's: shown escaped, each of its own, read all the same."""
+    for place in (b"caf\xe9/\xff.wav", b"caf\xe9/\xfe.wav", b"tea/a.wav"):
+        file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + place))
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(wav16(np.arange(99, dtype=np.int16), 8000))
+    found = open_corpus(tmp_path).utterances
+    assert [(u.label, u.name) for u in found] == [
+        (r"caf\udce9", r"caf\udce9/\udcfe.wav"),
+        (r"caf\udce9", r"caf\udce9/\udcff.wav"),
+        ("tea", "tea/a.wav"),
+    ]
+    assert [u.read().name for u in found] == [u.name for u in found]

@@ -10,6 +10,7 @@ from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options, stream_name
 from streamfeat.config import Settings
 from streamfeat.signals import open_images
+from streamfeat.signals.signal import printable
 
 
 @click.command(help="Send pictures (files, folders, IDX, .npy and .npz batches) through a fleet.")
@@ -23,6 +24,6 @@ def command(paths: tuple[Path, ...], sending: Sending, settings: Settings, json_
     stream = stream_name(paths)
     _, report = send(settings, sending, pictures.entries, noun="pictures", stream=stream)
     skipped = [{"file": s.name, "reason": s.reason} for s in pictures.skipped]
-    report = {"paths": [str(path) for path in paths], **report, "skipped": skipped}
+    report = {"paths": [printable(str(path)) for path in paths], **report, "skipped": skipped}
     emit(report, json_to, lambda: print_report(report, " ".join(report["paths"]), sending))
     return exit_status(report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,7 @@ from streamfeat.cli.console import progress, written_file
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Readable, deliver, labels_of
-from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED
+from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.presets import ensure_bank
 
@@ -101,7 +102,7 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
 
 def stream_name(paths: Sequence[Path]) -> str:
     """Name of these paths in a feature log: of one length, for names on the wire have a limit."""
-    return hashlib.sha256("\0".join(str(path.resolve()) for path in paths).encode()).hexdigest()
+    return hashlib.sha256(b"\0".join(os.fsencode(path.resolve()) for path in paths)).hexdigest()
 
 
 def send(
@@ -131,8 +132,8 @@ def send(
     -------
     delivery : Delivery
     report : dict
-        Counts, rate, failures; `fit` of a model that was fed; `results` by file and, where labels are known,
-        `accuracy` of items that were classified; `results` of a search.
+        Counts, rate, failures; `fit` of a model that was fed, or why it is `unfitted`; `results` by file and,
+        where labels are known, `accuracy` of items that were classified; `results` of a search.
     """
     with _client(settings, sending) as (client, bank), progress(noun, len(items)) as advance:
         delivery = deliver(
@@ -140,8 +141,11 @@ def send(
         )
         report: dict[str, Any] = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
         if sending.stage == "learn" and delivery.answered:
-            fit = client.fit(sending.target)
-            report["fit"] = {key: fit[key] for key in FIT_SHOWN}
+            try:
+                fit = client.fit(sending.target)
+                report["fit"] = {key: fit[key] for key in FIT_SHOWN}
+            except StreamfeatError as error:  # what became of the items is told all the same
+                report["unfitted"] = {"code": error.code, "reason": error.reason, "exit_status": error.exit_status}
     if sending.stage == "classify" and delivery.answered:
         truth = labels_of(items, delivery.positions)
         right = [t == r.label for t, r in zip(truth, delivery.results, strict=True) if t is not None]
@@ -166,7 +170,9 @@ def _found(result: Result) -> dict[str, Any]:
 
 
 def exit_status(report: Mapping[str, Any]) -> int:
-    """0 when every item was answered, 3 when some failed."""
+    """0 when every item was answered, 3 when some failed; if a model was not fitted, what its error says."""
+    if "unfitted" in report:
+        return int(report["unfitted"]["exit_status"])
     return EXIT_SOME_FAILED if report["failed"] else EXIT_OK
 
 
@@ -184,6 +190,8 @@ def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None
         click.echo(f"accuracy {report['accuracy']:.4f}")
     if "fit" in report:
         click.echo("fitted: " + ", ".join(f"{key} {value}" for key, value in report["fit"].items()))
+    if "unfitted" in report:
+        click.echo(f"streamfeat: not fitted: {report['unfitted']['reason']}", err=True)
     failed = report["failed"]
     for failure in failed[: sending.failures_shown]:
         click.echo(f"failed {failure['file']}: {failure['code']}: {failure['reason']}", err=True)

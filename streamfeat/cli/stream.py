@@ -17,6 +17,7 @@ from streamfeat.errors import InvalidArgument
 from streamfeat.learn.evaluation import leave_one_group_out
 from streamfeat.learn.rls import RLS
 from streamfeat.signals.corpus import Corpus, Utterance, open_corpus
+from streamfeat.signals.signal import printable
 
 
 @click.command(help="Send the recordings of a corpus (TIDIGITS, FSDD, a folder per class) through a fleet.")
@@ -55,7 +56,7 @@ def command(
         settings, sending, corpus.utterances, noun="recordings", stream=stream_name([path]), groups=speakers
     )
     report = {
-        "path": str(path),
+        "path": printable(str(path)),
         "layout": corpus.layout,
         **report,
         "per_speaker": None,
@@ -64,7 +65,7 @@ def command(
     if sending.stage is None and delivery.answered:
         answered = [corpus.utterances[place] for place in delivery.positions]
         report.update(_accuracy(delivery.features(), answered, takes, leave_one_speaker_out))
-    what = f"{path} ({corpus.layout}, {len(corpus.skipped)} files skipped)"
+    what = f"{report['path']} ({corpus.layout}, {len(corpus.skipped)} files skipped)"
     emit(report, json_to, lambda: print_report(report, what, sending))
     return exit_status(report)
 

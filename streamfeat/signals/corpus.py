@@ -25,7 +25,7 @@ from typing import Literal, NoReturn
 
 from streamfeat.errors import InvalidArgument, NotFound
 from streamfeat.signals.audio import read_audio
-from streamfeat.signals.signal import Channels, Signal
+from streamfeat.signals.signal import Channels, Signal, printable
 
 Layout = Literal["tidigits", "fsdd", "folders"]
 
@@ -261,11 +261,11 @@ def _find(root: Path) -> Iterator[_Found]:
     if root.is_file():
         yield from _members(root, "")
         return
-    top = root.resolve().as_posix().rstrip("/")
+    top = printable(root.resolve().as_posix().rstrip("/"))
     n_found = 0
     for path in _walk(root):
         if _sounds(path.name):
-            name = path.relative_to(root).as_posix()
+            name = printable(path.relative_to(root).as_posix())
             n_found += 1
             yield _Found(name, name, f"{top}/{name}", path)
     if not n_found:

@@ -27,7 +27,7 @@ from streamfeat.errors import InvalidArgument, NotFound
 from streamfeat.signals.corpus import Skipped
 from streamfeat.signals.idx import GZIP, is_idx, read_idx
 from streamfeat.signals.image import read_image
-from streamfeat.signals.signal import Signal
+from streamfeat.signals.signal import Signal, printable
 
 PICTURE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".jpe", ".mpo", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".ppm", ".pgm",
@@ -130,7 +130,7 @@ def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None 
     for root in roots:
         if not root.exists():
             raise NotFound(f"{root}: no such file or folder; give pictures, folders, IDX, .npy or .npz files")
-        found += _folder(root) if root.is_dir() else _file(root, str(root) if len(roots) > 1 else root.name)
+        found += _folder(root) if root.is_dir() else _file(root, printable(str(root) if len(roots) > 1 else root.name))
     entries = [f for f in found if isinstance(f, Picture)]
     if not entries:
         looked = ", ".join(map(str, roots)) or "no path"
@@ -150,7 +150,7 @@ def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None 
 def _folder(root: Path) -> Iterator[Picture | Skipped]:
     """The pictures in a folder and, labelled with its name, in each folder below."""
     for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
+        parts = [printable(part) for part in path.relative_to(root).parts]
         name = "/".join(parts)
         if path.is_dir():
             continue

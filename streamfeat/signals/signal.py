@@ -144,6 +144,11 @@ def one_channel(frames: NDArray[Any], channels: Channels, name: str) -> NDArray[
     return mixed
 
 
+def printable(name: str) -> str:
+    r"""A file's name as text that can be sent and printed: bytes that are no UTF-8 are shown as \udcXX."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, str]:
     """The bytes of a file (or the bytes given) and the name to use for them in messages.
 

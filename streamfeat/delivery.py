@@ -50,7 +50,8 @@ class Failure:
 class Delivery:
     """What became of every item: `sent == answered + len(failed)`.
 
-    Results keep no samples. `positions[i]` is the place, among the items given, of the i-th result.
+    Results keep no samples. `positions[i]` is the place, among the items given, of the i-th result;
+    `n_unheard` is how many items waited in vain since the last that did not.
     """
 
     sent: int = 0
@@ -59,6 +60,7 @@ class Delivery:
     failed: list[Failure] = field(default_factory=list)
     latencies_ms: list[float] = field(default_factory=list)
     wall_s: float = 0.0
+    n_unheard: int = 0
 
     @property
     def answered(self) -> int:
@@ -148,7 +150,6 @@ def deliver(
     keys = _keys(items)
     started = time.monotonic()
 
-    n_unheard = 0
     last_word = ""
 
     def failed(item: Readable, error: StreamfeatError) -> None:
@@ -158,8 +159,8 @@ def deliver(
         for place, item in enumerate(items):
             delivery.sent += 1
             try:
-                if n_unheard >= WINDOW:
-                    raise Unavailable(f"not sent: {n_unheard} before it had no answer, the last: {last_word}")
+                if delivery.n_unheard >= WINDOW:
+                    raise Unavailable(f"not sent: {delivery.n_unheard} before it had no answer, the last: {last_word}")
                 signal = item.read()
             except StreamfeatError as error:
                 failed(item, error)
@@ -179,9 +180,9 @@ def deliver(
     for result in client.stream(jobs(), route=route, bank=bank, options=options, ordered=True):
         place = result.job.tag
         if isinstance(result.error, Unavailable | DeadlineExceeded):
-            n_unheard, last_word = n_unheard + 1, result.error.reason
+            delivery.n_unheard, last_word = delivery.n_unheard + 1, result.error.reason
         else:
-            n_unheard = 0
+            delivery.n_unheard = 0
         if result.error is not None:
             failed(items[place], result.error)
         else:

@@ -20,7 +20,7 @@ from streamfeat.cli.console import progress, written_file
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Readable, deliver, labels_of
-from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError
+from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError, Unavailable
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.presets import ensure_bank
 
@@ -142,6 +142,8 @@ def send(
         report: dict[str, Any] = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
         if sending.stage == "learn" and delivery.answered:
             try:
+                if delivery.n_unheard:  # a fit may take long, and would wait as long for nobody
+                    raise Unavailable(f"the last {delivery.n_unheard} items had no answer; mend the fleet, send again")
                 fit = client.fit(sending.target)
                 report["fit"] = {key: fit[key] for key in FIT_SHOWN}
             except StreamfeatError as error:  # what became of the items is told all the same

@@ -90,7 +90,7 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
                 help="Save features, labels and names (.npz).",
             ),
             *(click.option(f"--{stage}", metavar="NAME", help=text) for stage, text in reversed(STAGES.items())),
-            click.option("--workers", "n_workers", type=click.IntRange(1), help="Feature workers to start [2]."),
+            click.option("--workers", "n_workers", type=click.IntRange(1, 256), help="Feature workers to start [2]."),
             click.option("--connect", help="A running broker's endpoint; else a fleet is started for this run."),
             click.option("--bank", default=default_bank, show_default=True, help="Preset, name, hash or directory."),
         ):

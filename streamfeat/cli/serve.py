@@ -17,7 +17,7 @@ from streamfeat.fleet import LocalFleet
 
 @click.command(help="Run a whole fleet in the foreground until SIGTERM or Ctrl-C.")
 @click.option("--bank", "banks", multiple=True, required=True, help="Bank to serve: a name, a hash or a directory.")
-@click.option("--workers", type=click.IntRange(1), help="Feature workers; one core each. Default: 2.")
+@click.option("--workers", type=click.IntRange(1, 256), help="Feature workers; one core each. Default: 2.")
 @with_settings
 @json_option
 def command(banks: tuple[str, ...], workers: int | None, settings: Settings, json_to: str | None) -> int:

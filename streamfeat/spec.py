@@ -79,6 +79,30 @@ def pick(choices: Mapping[str, V], name: object, what: str) -> V:
     return choices[name]
 
 
+def read_kind(choices: Mapping[str, type[T]], table: Mapping[str, Any], part: str, key: str = "kind") -> T:
+    """The dataclass that a table of a bank's spec describes, where `table[key]` names which of several.
+
+    Parameters
+    ----------
+    choices : mapping
+        Name to dataclass.
+    table : mapping
+        The name under `key`, and that dataclass's fields.
+    part : str
+        What the table is called in the spec: "pooling".
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or parameter, or a value out of range.
+    """
+    name = table[key]
+    if name not in choices:
+        raise ConfigError(f"bank spec: {part}.{key} must be one of {', '.join(map(repr, choices))}, got {name!r}")
+    parameters = {field: value for field, value in table.items() if field != key}
+    return read_table(choices[name], parameters, f"bank spec: {part}.{key} = {name!r}")
+
+
 def _plain(value: Any, hint: Any, where: str) -> Any:
     """The value as the one Python type that `hint` stands for."""
     for member in _members(hint):

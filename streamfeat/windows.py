@@ -19,7 +19,7 @@ import numpy as np
 from streamfeat.errors import ConfigError
 from streamfeat.kernels import ROWS, Floats, padded
 from streamfeat.kernels.patches import cut_patches
-from streamfeat.spec import as_table, read_table
+from streamfeat.spec import as_table, read_kind
 
 Shape = tuple[int, ...]
 
@@ -162,11 +162,7 @@ def read_window(table: Mapping[str, Any]) -> Window:
     ConfigError
         An unknown kind or parameter, or a value out of range.
     """
-    kind = table["kind"]
-    if kind not in WINDOWS:
-        raise ConfigError(f"bank spec: window.kind must be one of {', '.join(map(repr, WINDOWS))}, got {kind!r}")
-    parameters = {name: value for name, value in table.items() if name != "kind"}
-    return read_table(WINDOWS[kind], parameters, f"bank spec: window.kind = {kind!r}")
+    return read_kind(WINDOWS, table, "window")
 
 
 def window_table(window: Window) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from streamfeat.errors import ConfigError
-from streamfeat.spec import as_table, pick, read_table
+from streamfeat.spec import as_table, pick, read_kind, read_table
 
 
 @dataclass(frozen=True)
@@ -103,3 +103,26 @@ def test_pick_lists_the_choices(name: object) -> None:
     assert pick({"a": 1, "b": 2}, "b", "letter") == 2
     with pytest.raises(ConfigError, match=r"unknown letter .*; known: a, b"):
         pick({"a": 1, "b": 2}, name, "letter")
+
+
+def test_read_kind_takes_the_dataclass_that_is_named() -> None:
+    """The name chooses, the rest are its fields; another name is told with those there are."""
+    choices = {"slow": Slow, "fast": Fast}
+    assert read_kind(choices, {"kind": "fast", "n": 3}, "motion") == Fast(3)
+    assert read_kind(choices, {"pace": "slow"}, "motion", key="pace") == Slow()
+    with pytest.raises(ConfigError, match=r"motion\.kind must be one of 'slow', 'fast', got 'still'"):
+        read_kind(choices, {"kind": "still"}, "motion")
+    with pytest.raises(ConfigError, match=r"motion\.kind = 'slow'.*'n'"):
+        read_kind(choices, {"kind": "slow", "n": 3}, "motion")
+
+
+@dataclass(frozen=True)
+class Slow:
+    """No parameter."""
+
+
+@dataclass(frozen=True)
+class Fast:
+    """One parameter."""
+
+    n: int

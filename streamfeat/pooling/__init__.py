@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-from streamfeat.errors import ConfigError
 from streamfeat.pooling.cdf import Cdf
 from streamfeat.pooling.cells import Cells, cells_of
 from streamfeat.pooling.fourier import Fourier
@@ -26,7 +25,7 @@ from streamfeat.pooling.kernel import BaseKernel
 from streamfeat.pooling.material import Array, Material, Pass, Size
 from streamfeat.pooling.nystrom import Nystrom
 from streamfeat.pooling.statistics import Max, Mean, Moments, Quantiles
-from streamfeat.spec import as_table, read_table
+from streamfeat.spec import as_table, read_kind
 
 __all__ = [
     "POOLINGS",
@@ -99,11 +98,7 @@ def read_pooling(table: Mapping[str, Any]) -> Pooling:
     ConfigError
         An unknown kind or parameter, or a value out of range.
     """
-    kind = table["kind"]
-    if kind not in POOLINGS:
-        raise ConfigError(f"bank spec: pooling.kind must be one of {', '.join(map(repr, POOLINGS))}, got {kind!r}")
-    parameters = {name: value for name, value in table.items() if name != "kind"}
-    return read_table(POOLINGS[kind], parameters, f"bank spec: pooling of kind {kind!r}")
+    return read_kind(POOLINGS, table, "pooling")
 
 
 def pooling_table(pooling: Pooling) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-from streamfeat.errors import ConfigError
-from streamfeat.spec import as_table, read_table
+from streamfeat.spec import as_table, read_kind
 from streamfeat.templates.data import Data, Landmarks, choose_rows, choose_spread_rows, data_templates
 from streamfeat.templates.fourier import Frequencies, cauchy_templates, fourier_templates
 from streamfeat.templates.gaussian import Gaussian, gaussian_templates
@@ -86,11 +85,7 @@ def read_source(table: Mapping[str, Any]) -> Source:
     ConfigError
         An unknown source or parameter, or a value out of range.
     """
-    name = table["source"]
-    if name not in SOURCES:
-        raise ConfigError(f"bank spec: templates.source must be one of {', '.join(map(repr, SOURCES))}, got {name!r}")
-    parameters = {key: value for key, value in table.items() if key != "source"}
-    return read_table(SOURCES[name], parameters, f"bank spec: templates of source {name!r}")
+    return read_kind(SOURCES, table, "templates", key="source")
 
 
 def source_table(source: Source) -> dict[str, Any]:

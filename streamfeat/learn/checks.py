@@ -117,6 +117,20 @@ def check_flag(flag: Any, name: str) -> bool:
     return flag
 
 
+def check_over_zero(value: object, name: str) -> float:
+    """A finite number over 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
+        raise InvalidArgument(f"{name} must be a number over 0, got {value!r}")
+    return float(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """An int over 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidArgument(f"{name} must be an int over 0, got {value!r}")
+    return int(value)
+
+
 def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
     """n finite numbers over 0, as float64.
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import Label, check_features, check_labels
+from streamfeat.learn.checks import Label, check_count, check_features, check_labels
 from streamfeat.learn.classes import sorted_classes
-from streamfeat.learn.neighbours import Ids, NeighbourIndex, check_k
+from streamfeat.learn.neighbours import Ids, NeighbourIndex
 
 Votes = Literal["uniform", "distance"]
 
@@ -49,7 +49,7 @@ class KNN:
     """
 
     def __init__(self, k: int = 1, *, votes: str = "uniform", metric: str = "l2", backend: str = "exact") -> None:
-        self.k = check_k(k)
+        self.k = check_count(k, "k")
         if votes not in get_args(Votes):
             raise InvalidArgument(f"votes must be one of {', '.join(get_args(Votes))}, got {votes!r}")
         self.votes, self._metric, self._backend = votes, metric, backend

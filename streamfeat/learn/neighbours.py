@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound
-from streamfeat.learn.checks import Label, check_features, check_label
+from streamfeat.learn.checks import Label, check_count, check_features, check_label
 from streamfeat.learn.store import open_directory, save_directory
 
 FORMAT = "streamfeat-index-1"
@@ -175,7 +175,7 @@ class NeighbourIndex:
         BankMismatch
             Features of another bank.
         """
-        k = check_k(k)
+        k = check_count(k, "k")
         queries = self._prepare(features, bank_hash)
         k = min(k, len(self))
         found = Neighbours(np.empty((len(queries), k), np.int64), np.empty((len(queries), k)), [])
@@ -258,13 +258,6 @@ class NeighbourIndex:
             return np.array([min(max(1.0 - float(row @ exact), 0.0), 2.0) for row in rows])
         offsets = (row - exact for row in rows)
         return np.array([float(np.sqrt(offset @ offset)) for offset in offsets])
-
-
-def check_k(k: Any) -> int:
-    """An int over 0."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InvalidArgument(f"k must be an int over 0, got {k!r}")
-    return int(k)
 
 
 class _Proposer(Protocol):

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.checks import check_flag
+from streamfeat.learn.checks import check_flag, check_over_zero
 from streamfeat.learn.moments import Moments
 from streamfeat.learn.solution import linear_scores, warn_if_unsolved
 
@@ -210,10 +210,3 @@ class Recursion:
         gradient = self.moments.scatter @ self._W + self.penalty_now * self._W - cross
         warn_if_unsolved(gradient, cross, float(penalised.max() / penalised.min()))
         self._stale = False
-
-
-def check_over_zero(value: object, name: str) -> float:
-    """A finite number over 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
-        raise InvalidArgument(f"{name} must be a number over 0, got {value!r}")
-    return float(value)

@@ -1,0 +1,142 @@
+"""Verification: are two rows of one label? The cosine of every pair, and the errors at every threshold.
+
+All n (n - 1) / 2 pairs are scored by the cosine of their rows, in blocked products. A pair is genuine if its labels are
+equal, else an impostor. At a threshold t the pairs that score t or more are accepted, so ties stand or fall together;
+the false accept rate FAR(t) is the part of impostors accepted, the verification rate VR(t) that of genuine pairs.
+
+    VR at FAR f   VR at the lowest threshold with FAR(t) <= f: the genuine pairs that score more than the impostor
+                  number floor(f n_impostor) + 1 from the top
+    EER           FAR = 1 - VR on the line through the points (FAR(t), VR(t)) of all thresholds
+
+Cost: n^2 D; memory beside the rows: 8 bytes a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streamfeat.errors import InvalidArgument
+from streamfeat.learn.checks import check_features, group_numbers
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+BLOCK = 1024
+"""Rows a side of a block of scores: 8 MB."""
+
+SLACK = 1e-9
+"""Of a pair: 0.001 x 3000 impostors are three of them, whatever binary fractions make of it."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the scores of all pairs say.
+
+    Attributes
+    ----------
+    pairs, genuine, impostor : int
+        Exact counts; pairs = genuine + impostor.
+    vr : dict of float to float
+        Verification rate at each false accept rate that was asked for.
+    eer : float
+        Equal error rate.
+    """
+
+    pairs: int
+    genuine: int
+    impostor: int
+    vr: dict[float, float]
+    eer: float
+
+
+def verify(
+    X: ArrayLike, labels: Sequence[object] | NDArray[Any], fars: Sequence[float] = (0.001, 0.01)
+) -> Verification:
+    """Verification rates and the equal error rate over all pairs of rows.
+
+    Parameters
+    ----------
+    X : array_like (n, D)
+        Descriptors, any number type; cosines are float64. A row of zeros has cosine 0 with every other.
+    labels : sequence of n names, int or str
+    fars : sequence of float
+        False accept rates, from 0 (above every impostor) to 1.
+
+    Raises
+    ------
+    InvalidArgument
+        Non-finite rows, another number of labels, a rate outside [0, 1], no genuine or no impostor pair.
+
+    Examples
+    --------
+    >>> verify([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]], ["ann", "ann", "bob"], [0.0]).vr
+    {0.0: 1.0}
+    """
+    rows = check_features(X)
+    numbers, names = group_numbers(labels, len(rows))
+    rates = [check_rate(far) for far in fars]
+    pairs = len(rows) * (len(rows) - 1) // 2
+    genuine = sum(int(count) * (int(count) - 1) // 2 for count in np.bincount(numbers, minlength=1))
+    if not 0 < genuine < pairs:
+        raise InvalidArgument(
+            f"verification needs two rows of one label and two labels, got {len(names)} labels for {len(rows)} rows"
+        )
+    blocks = list(scored_pairs(unit_rows(rows), numbers))
+    same = np.sort(np.concatenate([scores[equal] for scores, equal in blocks]))
+    other = np.sort(np.concatenate([scores[~equal] for scores, equal in blocks]))
+    vr = {far: verification_rate(same, other, far) for far in rates}
+    return Verification(pairs, genuine, pairs - genuine, vr, equal_error_rate(same, other))
+
+
+def scored_pairs(U: Floats, numbers: NDArray[np.intp]) -> Iterator[tuple[Floats, Bools]]:
+    """Scores of each pair of unit rows U (n, D) once, block by block, and whether their numbers are equal."""
+    for top in range(0, len(U), BLOCK):
+        for left in range(top, len(U), BLOCK):
+            scores = U[top : top + BLOCK] @ U[left : left + BLOCK].T
+            equal = numbers[top : top + BLOCK, None] == numbers[left : left + BLOCK]
+            if top == left:
+                once = np.triu_indices(len(scores), 1)
+                yield scores[once], equal[once]
+            else:
+                yield scores.ravel(), equal.ravel()
+
+
+def verification_rate(genuine: Floats, impostor: Floats, far: float) -> float:
+    """The part of genuine scores over the impostor number floor(far n) + 1 from the top; both rising."""
+    accepted = int(far * len(impostor) + SLACK)
+    if accepted >= len(impostor):
+        return 1.0
+    limit = impostor[len(impostor) - 1 - accepted]
+    return 1.0 - float(np.searchsorted(genuine, limit, side="right")) / len(genuine)
+
+
+def equal_error_rate(genuine: Floats, impostor: Floats) -> float:
+    """Where FAR = 1 - VR on the line through the points of all thresholds; scores rising."""
+    thresholds = np.unique(np.concatenate([genuine, impostor]))
+    # from the lowest threshold, which accepts all, to over the highest, which accepts none
+    missed = np.append(np.searchsorted(genuine, thresholds) / len(genuine), 1.0)
+    accepted = np.append(1.0 - np.searchsorted(impostor, thresholds) / len(impostor), 0.0)
+    gap = missed - accepted
+    after = int(np.argmax(gap >= 0))  # the gap rises from -1 to 1
+    part = gap[after] / (gap[after] - gap[after - 1])
+    return float(missed[after] + part * (missed[after - 1] - missed[after]))
+
+
+def unit_rows(rows: NDArray[Any]) -> Floats:
+    """Rows over their lengths, as float64; rows of zeros stay zeros."""
+    U = rows.astype(np.float64)
+    lengths = np.sqrt(np.einsum("nd,nd->n", U, U))
+    U /= np.where(lengths > 0, lengths, 1.0)[:, None]
+    return U
+
+
+def check_rate(far: Any) -> float:
+    """A number from 0 to 1."""
+    if isinstance(far, bool) or not isinstance(far, int | float | np.number) or not 0 <= float(far) <= 1:
+        raise InvalidArgument(f"a false accept rate must be a number from 0 to 1, got {far!r}")
+    return float(far)

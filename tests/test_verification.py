@@ -1,0 +1,97 @@
+"""verify: every pair once, ties together, rates as their definition reads."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamfeat.errors import InvalidArgument
+from streamfeat.learn import verification
+from streamfeat.learn.verification import verify
+from tests import naive_verification as naive
+
+scores = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(genuine=scores, impostor=scores, per_mille=st.integers(0, 1000))
+def test_rates_are_those_of_every_threshold(genuine: list[int], impostor: list[int], per_mille: int) -> None:
+    """Any scores with any ties: the best rate among all thresholds within the FAR, and the diagonal's crossing."""
+    same, other = (np.sort(np.array(side, dtype=np.float64)) for side in (genuine, impostor))
+    expected = naive.verification_rate(genuine, impostor, Fraction(per_mille, 1000))
+    assert verification.verification_rate(same, other, per_mille / 1000) == pytest.approx(float(expected), abs=1e-12)
+    eer = float(naive.equal_error_rate(genuine, impostor))
+    assert verification.equal_error_rate(same, other) == pytest.approx(eer, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [7, 40])
+def test_all_pairs_are_scored_once(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts and rates of brute force over pairs, whatever the size of a block."""
+    rng = np.random.default_rng(n)
+    labels = [f"s{i}" for i in rng.integers(0, 4, n)]
+    X = rng.standard_normal((n, 5)) + np.array([place_of(label) for label in labels])
+    genuine, impostor = naive.all_pairs(X.tolist(), labels)
+    fars = [0.0, 0.01, 0.1, 0.5, 1.0]
+    for block in (4, 7, 1024):
+        monkeypatch.setattr(verification, "BLOCK", block)
+        found = verify(X, labels, fars)
+        assert (found.pairs, found.genuine, found.impostor) == (n * (n - 1) // 2, len(genuine), len(impostor))
+        for far in fars:
+            expected = float(naive.verification_rate(genuine, impostor, Fraction(str(far))))
+            assert found.vr[far] == pytest.approx(expected, abs=1e-12)
+        assert found.eer == pytest.approx(float(naive.equal_error_rate(genuine, impostor)), abs=1e-12)
+
+
+def place_of(label: str) -> np.ndarray[Any, Any]:
+    """The place of a label's rows."""
+    return 1.5 * np.random.default_rng(int(label[1:])).standard_normal(5)
+
+
+def test_a_rate_of_a_round_number_of_impostors_is_that_number() -> None:
+    """0.29 x 100 is 28.999999999999996 in binary; 29 impostors are accepted, not 28."""
+    impostor = np.arange(100.0)
+    assert verification.verification_rate(np.array([70.5]), impostor, 0.29) == 1.0
+    assert verification.verification_rate(np.array([70.0]), impostor, 0.29) == 0.0
+
+
+def test_perfect_and_reversed_descriptors() -> None:
+    """Rows of one label alike and apart from the others: no error; rows like those of others: nothing but errors."""
+    X = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0)
+    perfect = verify(X, np.repeat([1, 2, 3], 4), [0.0])
+    assert (perfect.vr[0.0], perfect.eer) == (1.0, 0.0)
+    assert (perfect.pairs, perfect.genuine, perfect.impostor) == (66, 18, 48)
+    # two rows of a label lie across from each other, and beside those of the other label
+    reverse = verify([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.1], [-1.0, 0.1]], [1, 1, 2, 2], [0.0])
+    assert reverse.vr[0.0] == 0.0
+    assert reverse.eer >= 0.5
+
+
+def test_a_row_of_zeros_is_like_no_other() -> None:
+    """Its cosine is 0, not NaN."""
+    found = verify(np.array([[0, 0], [1, 0], [0, 1]], dtype=np.uint16), ["a", "a", "b"], [1.0])
+    assert found.vr[1.0] == 1.0
+    assert np.isfinite(found.eer)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fars", "message"),
+    [
+        (["a", "b", "c"], [0.1], "two rows of one label"),
+        (["a", "a", "a"], [0.1], "two labels"),
+        (["a", "a"], [0.1], "groups"),
+        (["a", "a", "b"], [1.5], "from 0 to 1"),
+        (["a", "a", "b"], [np.nan], "from 0 to 1"),
+        (["a", "a", "b"], ["0.1"], "from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused(labels: list[str], fars: list[Any], message: str) -> None:
+    """No genuine or no impostor pair, a label missing, a rate that is none."""
+    with pytest.raises(InvalidArgument, match=message):
+        verify(np.eye(3), labels, fars)
+    with pytest.raises(InvalidArgument, match="got 0 labels"):
+        verify(np.zeros((0, 3)), [])

@@ -49,7 +49,6 @@ from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import Drawn, Request, choose_rows
-from streamfeat.windows import Patches
 
 __all__ = [
     "Bank",
@@ -148,7 +147,7 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     """
     if bank.form == "dense":
         return bank
-    if isinstance(bank.spec.window, Patches):
+    if not bank.spec.window.whole:
         raise ConfigError(f"bank {bank.name!r} has patches: their templates are stored already, there is no dense form")
     need_orbits(bank.name, bank.factors)
     kept = {name: a for name, a in bank.arrays.items() if not is_operator_array(name)}
@@ -207,7 +206,7 @@ def _rng(spec: BankSpec, use: str) -> np.random.Generator:
 def _draw_templates(spec: BankSpec, axes: Axes, vectors: Floats, given: ArrayLike | None) -> Drawn:
     window, sigma = spec.window, spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
     d = math.prod(window.template_shape(axes.shape))
-    if isinstance(window, Patches) and spec.templates.needs_signals:
+    if spec.templates.needs_signals:
         vectors = window.sample(vectors, axes.shape, max(PATCHES, spec.templates.m), _rng(spec, "patches"))
     drawn = spec.templates.draw(Request(d, _rng(spec, "templates"), vectors, sigma, given))
     _check_frequencies(spec, drawn.T)
@@ -256,6 +255,7 @@ def _layer2_arrays(layer2: Layer2, bank: Bank, vectors: Floats) -> dict[str, NDA
 def _manifest(spec: BankSpec, front_end: FrontEnd, factors: Sequence[Factor], form: str) -> dict[str, Any]:
     """All but the arrays. The spec in it is canonical: defaults of stages and factors written out."""
     axes, layer2 = front_end.axes, spec.layer2
+    spec.window.check(axes.names)
     G = math.prod(factor.n for factor in factors) * math.prod(spec.window.grid(axes.shape))
     if spec.pooling.dtype == "<u2" and G > MAX_GROUP:
         raise ConfigError(

@@ -8,7 +8,7 @@
     [[front_end]]                            # signal -> vector, stage by stage
     stage = "pixels"
     [window]                                 # what a template sees at once
-    kind = "whole"                           # or "patches", see streamfeat.windows
+    kind = "whole"                           # or "patches", "polar", see streamfeat.windows
     [templates]
     source = "gaussian"                      # see streamfeat.templates
     m = 256
@@ -45,7 +45,7 @@ from streamfeat.groups import acts_on_waveforms
 from streamfeat.layer2 import NONE, Layer2, layer2_table, read_layer2
 from streamfeat.pooling import Nystrom, Pooling, cells_of, pooling_table, read_pooling
 from streamfeat.templates import SOURCES, Source, read_source, source_table
-from streamfeat.windows import Patches, Whole, Window, read_window, window_table
+from streamfeat.windows import Whole, Window, read_window, window_table
 
 
 def canonical_json(value: Any) -> str:
@@ -119,22 +119,24 @@ class BankSpec:
 
     def _check_window(self) -> None:
         """What goes with patches, and what does not."""
-        if not isinstance(self.window, Patches):
+        if self.window.whole:
             if cells_of(self.pooling):
                 raise ConfigError("bank spec: pooling.cells lie over patches; use window.kind = 'patches', got 'whole'")
             return
         if self.group:
             raise ConfigError(
                 f"bank spec: the group factor {self.group[0]['factor']!r} does not act on patches; with window.kind = "
-                "'patches' their positions are the group: leave [[group]] out"
+                f"{self.window.kind!r} their positions are the group: leave [[group]] out"
             )
         if self.form != "operators":
-            raise ConfigError(f"bank spec: window.kind = 'patches' needs form = 'operators', got {self.form!r}")
+            raise ConfigError(
+                f"bank spec: window.kind = {self.window.kind!r} needs form = 'operators', got {self.form!r}"
+            )
         kernel = getattr(self.pooling, "kernel", None)
         if isinstance(self.pooling, Nystrom) or (kernel is not None and kernel.kind == "rbf"):
             raise ConfigError(
                 f"bank spec: pooling.kind = {self.pooling.kind!r} needs norms of patches, which are not kept; with "
-                "window.kind = 'patches' use 'fourier', 'cdf', or a kernel that is linear or polynomial"
+                f"window.kind = {self.window.kind!r} use 'fourier', 'cdf', or a kernel that is linear or polynomial"
             )
 
     @property

@@ -28,7 +28,6 @@ from streamfeat.groups import apply_group
 from streamfeat.pooling import read_pooling
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import read_source
-from streamfeat.windows import Patches
 
 Floats = NDArray[np.float32]
 Label = TypeVar("Label")
@@ -173,7 +172,7 @@ def augment(
         Each vector, followed by its copies g x.
     labels : list
     """
-    if isinstance(bank.spec.window, Patches):
+    if not bank.spec.window.whole:
         raise InvalidArgument(f"bank {bank.name!r} has patches, whose positions move no vector; use one without")
     if bank.form != "operators" or not 0 <= n_copies <= bank.n_group:
         raise InvalidArgument(

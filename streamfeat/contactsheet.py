@@ -9,7 +9,6 @@ from PIL import Image
 from streamfeat.bank import Bank, orbits, template_vectors
 from streamfeat.errors import InvalidArgument
 from streamfeat.pooling.cells import cells_of, weights_of
-from streamfeat.windows import Patches
 
 GAP = 3
 MIN_CELL_SIDE = 56
@@ -28,19 +27,20 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     Returns
     -------
     PIL.Image.Image
-        Grey; every row is stretched to its own range, so that a row's cells compare. Templates of patches stand side
-        by side, each stretched to its own range; below them the weights of the cells, laid out as the cells are.
+        Grey, or in colours if templates have them; every row is stretched to its own range, so that a row's cells
+        compare. Templates of patches stand side by side, each stretched to its own range; below them the weights of the
+        cells, laid out as the cells are (of polar windows: zones of the radius by sectors).
     """
     if n_templates < 1 or n_elements < 1:
         raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
-    if isinstance(bank.spec.window, Patches):
+    if not bank.spec.window.whole:
         return _patch_sheet(bank, n_templates, n_elements)
     rows = []
     for orbit in orbits(bank, range(min(n_templates, bank.m))):
         chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
         cells = [cell_pixels(orbit[g], bank.axes.shape, bank.axes.names) for g in chosen]
         rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
-    return Image.fromarray(np.vstack(rows), mode="L")
+    return Image.fromarray(np.vstack(rows))
 
 
 def _patch_sheet(bank: Bank, n_rows: int, n_columns: int) -> Image.Image:
@@ -52,20 +52,25 @@ def _patch_sheet(bank: Bank, n_rows: int, n_columns: int) -> Image.Image:
         order = -1 if names[0] == "band" else 1  # low frequencies at the bottom
         lines += [[cell_pixels(np.outer(r, c), bank.grid, names) for c in columns] for r in rows[::order]]
     strips = [np.hstack([_stretch(_frame(picture)) for picture in line]) for line in lines]
-    width = max(strip.shape[1] for strip in strips)
-    filled = [np.pad(strip, ((0, 0), (0, width - strip.shape[1])), constant_values=255) for strip in strips]
-    return Image.fromarray(np.vstack(filled), mode="L")
+    width, coloured = max(strip.shape[1] for strip in strips), strips[0].ndim == 3
+    sheet = np.full((sum(map(len, strips)), width, *strips[0].shape[2:]), 255, np.uint8)
+    top = 0
+    for strip in strips:
+        grey = strip[:, :, None] if coloured and strip.ndim == 2 else strip
+        sheet[top : top + len(strip), : strip.shape[1]] = grey
+        top += len(strip)
+    return Image.fromarray(sheet)
 
 
 def cell_pixels(vector: NDArray[np.float32], shape: tuple[int, ...], names: tuple[str, ...]) -> NDArray[np.float32]:
-    """A vector as a picture (rows, columns), large enough to see."""
+    """A vector as a picture (rows, columns) or (rows, columns, 3), large enough to see."""
     if len(shape) == 1:
         return _curve(vector)
     picture = vector.reshape(shape)
     if names[0] == "band":
         picture = picture[::-1]  # low frequencies at the bottom
-    times = -(-MIN_CELL_SIDE // min(shape))
-    return np.kron(picture, np.ones((times, times), np.float32))
+    times = -(-MIN_CELL_SIDE // min(shape[:2]))
+    return picture.repeat(times, axis=0).repeat(times, axis=1)
 
 
 def _curve(
@@ -82,7 +87,7 @@ def _curve(
 
 
 def _frame(cell: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.pad(cell, GAP, constant_values=np.nan)
+    return np.pad(cell, [(GAP, GAP)] * 2 + [(0, 0)] * (cell.ndim - 2), constant_values=np.nan)
 
 
 def _stretch(row: NDArray[np.float32]) -> NDArray[np.uint8]:

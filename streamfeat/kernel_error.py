@@ -20,7 +20,6 @@ from streamfeat.pooling import Cdf, Fourier
 from streamfeat.projections import move
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import source_table
-from streamfeat.windows import Patches
 
 Floats = NDArray[np.float64]
 
@@ -155,7 +154,7 @@ def _check_known(bank: Bank) -> None:
     known = (isinstance(pooling, Fourier) and pooling.sigma is not None) or (
         isinstance(pooling, Cdf) and pooling.thresholds == "paper"
     )
-    known = known and not isinstance(spec.window, Patches)
+    known = known and spec.window.whole
     if not (known and gaussian_kind and spec.layer2 is None and bank.form == "operators"):
         raise InvalidArgument(
             f"bank {bank.name!r} estimates no kernel that is known exactly: that takes Gaussian templates with 'paper' "

@@ -17,7 +17,8 @@ Features = NDArray[Any]
 
 def size_of(bank: Bank) -> Size:
     """What poolings are told of a bank."""
-    return Size(bank.m, bank.template_d, bank.n_group, bank.spec.templates.epsilon, bank.grid)
+    spec = bank.spec
+    return Size(bank.m, bank.template_d, bank.n_group, spec.templates.epsilon, bank.grid, spec.window.cyclic)
 
 
 def pooled(bank: Bank, vectors: Floats) -> Features:

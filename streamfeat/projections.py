@@ -16,7 +16,6 @@ import numpy as np
 from streamfeat.bankstore import Bank
 from streamfeat.kernels import LANES, ROWS, Floats, padded
 from streamfeat.kernels.project import project, project_orbits, rescale
-from streamfeat.windows import Patches
 
 ROWS_AT_ONCE = 32
 """Items share a pass until they have this many rows: a bank without a group would waste three rows in four."""
@@ -24,7 +23,7 @@ ROWS_AT_ONCE = 32
 
 def items_at_once(bank: Bank) -> int:
     """How many items one pass over the bank takes."""
-    if isinstance(bank.spec.window, Patches):
+    if not bank.spec.window.whole:
         return 1
     return ROWS if bank.form == "dense" else max(1, ROWS_AT_ONCE // bank.n_group)
 
@@ -44,7 +43,7 @@ def projections(bank: Bank, vectors: Floats) -> Iterator[tuple[int, Floats]]:
     P : (n, G, LANES) float32
         P[i, g, t] = <x_i, g t>, overwritten by the next block. With patches g is a position, in C order of the grid.
     """
-    if isinstance(bank.spec.window, Patches):
+    if not bank.spec.window.whole:
         for vector in vectors:
             yield from _patch_projections(bank, bank.spec.window.cut(vector, bank.axes.shape))
         return

@@ -284,8 +284,8 @@ def hadamard(p: int) -> NDArray[np.float64]:
 
 
 def patches(plane: NDArray[Any], size: tuple[int, int], steps: tuple[int, int], pad: int) -> NDArray[np.float64]:
-    """Every patch minus its mean, (rows, columns, height * width); zeros round the plane."""
-    wide = np.pad(plane.astype(np.float64), pad)
+    """Every patch of a plane, in colours or not, minus its mean, (rows, columns, d); zeros round the plane."""
+    wide = np.pad(plane.astype(np.float64), [(pad, pad)] * 2 + [(0, 0)] * (plane.ndim - 2))
     rows = range(0, wide.shape[0] - size[0] + 1, steps[0])
     columns = range(0, wide.shape[1] - size[1] + 1, steps[1])
     cut = [[wide[r : r + size[0], c : c + size[1]].ravel() for c in columns] for r in rows]

@@ -68,6 +68,21 @@ def test_patches_stand_side_by_side_above_their_cells() -> None:
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (28, 55, 20, 37)
 
 
+def test_colour_patches_are_drawn_in_colours_above_grey_cells() -> None:
+    """Channels of a template are those of its pixels; polar windows draw rings by angles."""
+    pooling = {"kind": "fourier", "gain": 1, "cells": {"rows": 2, "columns": 1, "overlap": 0}}
+    window = {"kind": "polar", "height": 8, "width": 7, "rings": 4, "angles": 8, "outer": 9}
+    front_end = [{"stage": "pixels", "height": 28, "width": 28, "grey": False}]
+    bank = build_bank(BankSpec.from_dict(small(front_end=front_end, window=window, pooling=pooling)))
+    sheet = np.asarray(contact_sheet(bank, n_templates=1, n_elements=3)).astype(float)
+    assert sheet.shape == ((64 + 2 * (56)) + 6 * GAP, 3 * (56 + 2 * GAP), 3)
+    drawn = sheet[GAP : GAP + 64 : 8, GAP : GAP + 56 : 8]
+    assert np.corrcoef(drawn.ravel(), template_vectors(bank)[0])[0, 1] > 0.999  # rounded to 256 levels
+    inner_zone = sheet[64 + 3 * GAP : 64 + 3 * GAP + 56]
+    assert (inner_zone[:28, GAP : GAP + 112] == 255).all()
+    assert not inner_zone[28:, GAP : GAP + 112].any()
+
+
 def test_low_bands_are_at_the_bottom() -> None:
     """A spectrogram is drawn as people read it; small ones are enlarged."""
     vector = np.zeros(4 * 7, np.float32)

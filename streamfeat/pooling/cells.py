@@ -5,7 +5,8 @@
 Cell k of n along an axis of N positions has its centre at (k + 1/2) N / n - 1/2. With overlap = 0 it is hard: its
 positions are those from k N / n up to (k + 1) N / n, all alike. Otherwise it is a Gaussian whose standard deviation is
 `overlap` times the length of a cell. The weight of a position in a cell is a product of one for its row and one for its
-column.
+column. Columns of positions that go round a circle (polar windows) have the last beside the first: distances along them
+are the shortest way round, and one column of cells has all of them alike.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ROW_WEIGHTS, COLUMN_WEIGHTS = "cell_rows", "cell_columns"
 
 @dataclass(frozen=True)
 class Cells:
-    """rows x columns cells; for spectrograms rows lie along the bands, columns along the frames."""
+    """rows x columns cells; for spectrograms rows lie along the bands, columns along the frames; of polar windows rows
+    are zones of the radius, columns sectors."""
 
     rows: int
     columns: int
@@ -38,8 +40,15 @@ class Cells:
         if not 0 <= self.overlap <= 10:
             raise ConfigError(f"cells.overlap must be from 0 to 10, got {self.overlap!r}")
 
-    def build(self, grid: tuple[int, int]) -> dict[str, Floats]:
-        """The weights of the grid's rows and columns in each row and column of cells; each cell's sum to 1."""
+    def build(self, grid: tuple[int, int], cyclic: bool = False) -> dict[str, Floats]:
+        """The weights of the grid's rows and columns in each row and column of cells; each cell's sum to 1.
+
+        Parameters
+        ----------
+        grid : rows and columns of positions
+        cyclic : bool
+            Whether the last column of positions is beside the first.
+        """
         if self.rows > grid[0] or self.columns > grid[1]:
             raise ConfigError(
                 f"{self.rows} x {self.columns} cells need at least as many positions, the window has "
@@ -47,7 +56,7 @@ class Cells:
             )
         return {
             ROW_WEIGHTS: axis_weights(self.rows, grid[0], self.overlap).astype(np.float32),
-            COLUMN_WEIGHTS: axis_weights(self.columns, grid[1], self.overlap).astype(np.float32),
+            COLUMN_WEIGHTS: axis_weights(self.columns, grid[1], self.overlap, cyclic).astype(np.float32),
         }
 
 
@@ -65,14 +74,17 @@ def cells_of(pooling: object) -> Cells | None:
     return cells if isinstance(cells, Cells) else None
 
 
-def axis_weights(n: int, n_positions: int, overlap: float) -> NDArray[np.float64]:
-    """Weights of positions in the n cells along one axis, (n, n_positions), each row summing to 1."""
+def axis_weights(n: int, n_positions: int, overlap: float, cyclic: bool = False) -> NDArray[np.float64]:
+    """Weights of positions in the n cells along one axis or circle, (n, n_positions), each row summing to 1."""
     length = n_positions / n
     k, p = np.arange(n)[:, None], np.arange(n_positions)
-    if overlap == 0:
+    if overlap == 0 or (cyclic and n == 1):
         weights = (p * n // n_positions == k).astype(np.float64)
     else:
-        weights = np.exp(-0.5 * np.square((p - ((k + 0.5) * length - 0.5)) / (overlap * length)))
+        away = p - ((k + 0.5) * length - 0.5)
+        if cyclic:
+            away = (away + n_positions / 2) % n_positions - n_positions / 2
+        weights = np.exp(-0.5 * np.square(away / (overlap * length)))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
 
 

@@ -18,7 +18,8 @@ Array = NDArray[Any]
 class Size:
     """m templates of d numbers, |G| = n_group, squared norms below 1 + epsilon.
 
-    With patches the group is their positions, and grid their rows and columns.
+    With patches the group is their positions, and grid their rows and columns; cyclic if the last column of them is
+    beside the first.
     """
 
     m: int
@@ -26,6 +27,7 @@ class Size:
     n_group: int
     epsilon: float
     grid: tuple[int, int] = (1, 1)
+    cyclic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

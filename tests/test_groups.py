@@ -57,6 +57,18 @@ def test_stack_layout() -> None:
     assert turns.parameters.ravel().tolist() == [0, -20, -10, 10, 20]
 
 
+def test_elements_that_only_copy_are_known() -> None:
+    """Whole shifts copy, also those that drop numbers; turns interpolate, shifts by half a step too."""
+    shifts, turns, halves = group(SHIFTS, TURNS, {**SHIFTS, "n": 5})
+    assert turns.places is None
+    assert halves.places is None
+    assert shifts.places is not None
+    x = np.random.default_rng(1).standard_normal((1, 81)).astype(np.float32)
+    copied = np.append(x, 0)[shifts.places]
+    np.testing.assert_array_equal(copied, [shifts.adjoint(i) @ x[0] for i in range(shifts.n)])
+    assert (shifts.places == 81).any()
+
+
 def test_stack_holds_the_adjoints() -> None:
     """Adjoint i on x is the operator's own adjoint; forward i on t is the operator."""
     (turns,) = group(TURNS)

@@ -17,7 +17,7 @@ from streamfeat.kernels.fourier import MAX_PROJECTION, cell_cos_sin, mean_cos_si
 from streamfeat.kernels.project import project, project_orbits, rescale
 from streamfeat.kernels.statistics import cell_largest, combine, largest, order_statistics, power_means
 from streamfeat.kernels.values import LOWEST, polynomial, rbf
-from streamfeat.kernels.warp import apply_operators
+from streamfeat.kernels.warp import apply_operators, copy_places
 from streamfeat.pooling import Cells
 from tests import naive
 
@@ -187,6 +187,22 @@ def test_operators_act_row_by_row(n: int, d: int, R: int, seed: int) -> None:
     np.testing.assert_allclose(out[: R * n, :d], naive.apply_operators(indptr, indices, data, X), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(out[R * n], 7)
     np.testing.assert_array_equal(out[:, d:], 7)
+
+
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=20)
+def test_copies_are_operators_of_ones(n: int, d: int, R: int, seed: int) -> None:
+    """Numbers copied by their places are, bit for bit, what matrices of ones give; d is a place that holds zero."""
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, d + 1, (n, d)).astype(np.uint32)
+    kept = places < d
+    starts = np.insert(kept.ravel().cumsum(), 0, 0).astype(np.int32)
+    indptr = np.stack([starts[i * d : (i + 1) * d + 1] for i in range(n)])
+    X = rng.standard_normal((R, padded(d, 4))).astype(np.float32)
+    out, expected = np.full((2, R * n + 1, padded(d, 4)), 7, np.float32)
+    copy_places(places, X, out)
+    apply_operators(indptr, places[kept].astype(np.int32), np.ones(kept.sum(), np.float32), X, expected)
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_kernels_take_read_only_arrays() -> None:

@@ -11,6 +11,7 @@ import functools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -142,6 +143,18 @@ class OperatorStack:
         """Length of the vectors."""
         return int(self.indptr.shape[1]) - 1
 
+    @cached_property
+    def places(self) -> NDArray[np.uint32] | None:
+        """Where each adjoint copies its numbers from, (n, d), d for nothing; None unless all only copy.
+
+        Whole shifts, flips, quarter turns and permutations do: at most one entry a row, each a one.
+        """
+        if not (self.data == 1).all() or (np.diff(self.indptr, axis=1) > 1).any():
+            return None
+        places = np.append(self.indices, np.int32(self.d))[np.minimum(self.indptr[:, :-1], len(self.indices))]
+        places[self.indptr[:, 1:] == self.indptr[:, :-1]] = self.d
+        return places.astype(np.uint32)
+
     def adjoint(self, i: int) -> Any:
         """The adjoint of element i as a scipy CSR array (d, d); its transpose is the forward action."""
         from scipy.sparse import csr_array  # half a second that only building a bank needs
@@ -164,9 +177,12 @@ class OperatorStack:
 
     def act(self, X: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """Row r n + i of `out` is the adjoint of element i times row r of X; both may be wider than d."""
-        from streamfeat.kernels.warp import apply_operators  # half a second of numba that groups alone do without
+        from streamfeat.kernels.warp import apply_operators, copy_places  # half a second of numba
 
-        apply_operators(self.indptr, self.indices, self.data, X, out)
+        if self.places is None:
+            apply_operators(self.indptr, self.indices, self.data, X, out)
+        else:
+            copy_places(self.places, X, out)
 
     def forward(self, T: NDArray[np.float32]) -> NDArray[np.float32]:
         """Every element on every template: out[j, i] = R_i t_j, (m, d) -> (m, n, d)."""

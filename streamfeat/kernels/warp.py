@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int32, types
+from numba import float32, int32, types, uint32
 from numpy.typing import NDArray
 
 from streamfeat.kernels import Floats, frozen, kernel
@@ -37,3 +37,23 @@ def apply_operators(
                 for j in range(start, end):
                     value += data[j] * x[indices[j]]
                 y[k] = value
+
+
+@kernel(types.void(frozen(uint32, 2), frozen(float32, 2), float32[:, ::1]))
+def copy_places(places: NDArray[np.uint32], X: Floats, out: Floats) -> None:
+    """Number k of row r n + i of `out` is number places[i, k] of row r of X: what operators of ones do, by copying.
+
+    Parameters
+    ----------
+    places : (n, d) uint32, at most d; d: zero. Unsigned, so that no index is looked at for being negative
+    X : (R, >= d) float32
+    out : (>= R n, >= d) float32; what lies beyond row R n and column d is left alone
+    """
+    n, d = places.shape
+    x = np.zeros(d + 1, np.float32)
+    for r in range(X.shape[0]):
+        x[:d] = X[r, :d]
+        for i in range(n):
+            row, y = places[i], out[r * n + i, :d]
+            for k in range(d):
+                y[k] = x[row[k]]

@@ -51,6 +51,38 @@ def largest(V: Floats, out: Floats) -> None:
         out[t] = found[t]
 
 
+@kernel(types.void(frozen(float32, 2), pair(int64), float64[::1]))
+def add_lanes(Y: Floats, lanes: tuple[int, int], sums: Doubles) -> None:
+    """sums[t] += the sum of some lanes of row t, in float64, in order.
+
+    Parameters
+    ----------
+    Y : (>= n, L) float32
+    lanes : first, number
+    sums : (n,) float64
+    """
+    first, n = lanes
+    for t in range(len(sums)):
+        for value in Y[t, first : first + n]:
+            sums[t] += value
+
+
+@kernel(types.void(frozen(float32, 2), pair(int64), float32[::1]))
+def largest_lane(Y: Floats, lanes: tuple[int, int], found: Floats) -> None:
+    """found[t] = the larger of itself and the largest of some lanes of row t.
+
+    Parameters
+    ----------
+    Y : (>= n, L) float32
+    lanes : first, number
+    found : (n,) float32
+    """
+    first, n = lanes
+    for t in range(len(found)):
+        for value in Y[t, first : first + n]:
+            found[t] = max(found[t], value)
+
+
 @kernel(types.void(frozen(float32, 2), pair(frozen(float32, 2)), float32[:, :]))
 def cell_largest(V: Floats, cells: tuple[Floats, Floats], out: Floats) -> None:
     """out[i n_j + j, t] = max of rows[i, r] columns[j, c] V[r n_c + c, t] over the r, c where both weights are above 0.

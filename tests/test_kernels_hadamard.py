@@ -34,7 +34,7 @@ def test_transforms_are_the_matrix_products(p: int) -> None:
     D, Y = signs(0, 3, p), normal(1, p, 16)
     expected = naive.transformed(D, Y)
     transform_lanes(D, Y)
-    # the sums of a step are each off by eps / 2, so its numbers together by eps / 2 of their length; later steps keep that
+    # each sum of a step is off by eps / 2, so its numbers together by eps / 2 of their length; later steps keep that
     most = 3 * np.log2(p) * np.finfo(np.float32).eps / 2
     assert (np.linalg.norm(Y - expected, axis=0) <= most * np.linalg.norm(expected, axis=0)).all()
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamfeat.bankspec import BankSpec
-from streamfeat.bankstore import Bank, find_bank, list_banks, open_bank
+from streamfeat.bankspec import BankSpec, StreamSpec, the_only
+from streamfeat.bankstore import LAYER2, Bank, find_bank, list_banks, open_bank, prefixed
 from streamfeat.errors import ConfigError
-from streamfeat.frontends import FrontEnd, make_front_end
+from streamfeat.frontends import FrontEnd, make_front_ends
 from streamfeat.groups import (
     Axes,
     InputMoves,
@@ -24,8 +24,7 @@ from streamfeat.groups import (
 )
 from streamfeat.kernels import Floats
 from streamfeat.kernels.fourier import MAX_PROJECTION
-from streamfeat.layer2 import Layer2
-from streamfeat.layers import features_of, phi, pooled, size_of
+from streamfeat.layers import features_of, first_layer, phi, size_of
 from streamfeat.orbits import (
     USER,
     USER_ORBITS,
@@ -48,6 +47,7 @@ from streamfeat.orbits import (
 from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
+from streamfeat.streams import Stream, split
 from streamfeat.templates import Drawn, Request, choose_rows
 
 __all__ = [
@@ -65,6 +65,9 @@ __all__ = [
 
 MAX_GROUP = 65535
 """Counts are uint16."""
+
+USES = ("templates", "group", "pooling", "layer2", "patches")
+"""What chance is used for, each under its own number."""
 
 PATCHES = 8192
 """Patches that templates are taken from, drawn from all signals alike; as many as templates, if those are more."""
@@ -102,37 +105,27 @@ def build_bank(
     InvalidArgument
         A signal is of the wrong kind; the message has its name.
     """
-    _check_given(spec, signals, templates, orbits)
-    front_end = make_front_end(spec.front_end)
+    given = Given(templates, tuple(operators), orbits)
+    _check_given(spec, signals, given)
+    front_ends = make_front_ends([stream.front_end for stream in spec.streams])
     recordings = list(signals or ()) if spec.needs_signals else []
-    vectors = np.empty((len(recordings), front_end.d), np.float32)
+    vectors = np.empty((len(recordings), front_ends.d), np.float32)
     for i, signal in enumerate(recordings):
-        vectors[i] = front_end(signal)
+        vectors[i] = front_ends(signal)
 
-    arrays: dict[str, NDArray[Any]]
-    if acts_on_waveforms(spec.group):
-        moves = make_waveform_group(spec.group, _rng(spec, "group"))
-        manifest = _manifest(spec, front_end, moves, "dense")
-        chosen = choose_rows(vectors, spec.templates.m, _rng(spec, "templates"))
-        each = (moved_recording(front_end, moves, recordings[i]) for i in chosen)
-        arrays = {"orbits": stored_orbits(each, manifest["n_group"], spec.templates.m, front_end.d, progress)}
-        arrays |= parameter_arrays(moves)
-    elif orbits is not None:
-        given = user_orbits(orbits, spec, front_end)
-        _check_frequencies(spec, given.vectors.reshape(-1, front_end.d))
-        manifest = _manifest(spec, front_end, [given], "dense")
-        arrays = {"orbits": stored_orbits(given.vectors, given.n, spec.templates.m, front_end.d, progress)}
-        arrays |= parameter_arrays([given])
-    else:
-        factors = factors_of(spec, front_end.axes, operators, _rng(spec, "group"))
-        manifest = _manifest(spec, front_end, factors, "operators")
-        drawn = _draw_templates(spec, front_end.axes, vectors, templates)
-        arrays = operator_arrays(spec, factors, drawn.T, progress) | parameter_arrays(factors) | drawn.kept
-    arrays |= spec.pooling.build(_material(Bank(manifest, arrays), vectors))
-    if spec.layer2 is not None:
-        arrays |= _layer2_arrays(spec.layer2, Bank(manifest, arrays), vectors)
-    bank = Bank.of(manifest, arrays)
-    return materialise(bank, progress) if spec.form == "dense" else bank
+    streams = []
+    for i, part in enumerate(split(vectors, [front_end.d for front_end in front_ends.parts])):
+        task = Task(spec.streams[i], front_ends.parts[i], recordings, part, (spec.seed, i), progress)
+        try:
+            streams.append(_build_stream(task, given))
+        except ConfigError as error:
+            raise ConfigError(
+                f"bank {spec.name!r}{f', stream {i}' if len(spec.streams) > 1 else ''}: {error}"
+            ) from None
+    layers = {} if spec.layer2 is None else _layer2_arrays(spec, _joined(spec, front_ends.kind, streams), vectors)
+    dense = [stream.form != wanted.form for stream, wanted in zip(streams, spec.streams, strict=True)]
+    stored = [_dense(stream, progress) if do else stream for stream, do in zip(streams, dense, strict=True)]
+    return Bank.of(*_joined(spec, front_ends.kind, stored, layers))
 
 
 def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
@@ -145,15 +138,13 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     ConfigError
         A factor depends on the input (`noisy_norm`), so that there is no gt; or the bank has patches.
     """
-    if bank.form == "dense":
+    if all(stream.form == "dense" for stream in bank.streams):
         return bank
-    if not bank.spec.window.whole:
+    if any(not stream.spec.window.whole for stream in bank.streams):
         raise ConfigError(f"bank {bank.name!r} has patches: their templates are stored already, there is no dense form")
-    need_orbits(bank.name, bank.factors)
-    kept = {name: a for name, a in bank.arrays.items() if not is_operator_array(name)}
-    stored = stored_orbits(every_orbit(bank), bank.n_group, bank.m, bank.d, progress)
-    manifest = {**bank.manifest, "spec": {**bank.manifest["spec"], "form": "dense"}}
-    return Bank.of(manifest, {"orbits": stored, **kept})
+    stored = [_dense(stream, progress) for stream in bank.streams]
+    layers = {name: array for name, array in bank.arrays.items() if name.startswith(LAYER2)}
+    return Bank.of(*_joined(bank.spec, bank.manifest["kind"], stored, layers))
 
 
 @dataclass(frozen=True)
@@ -177,43 +168,123 @@ def compare_features(bank: Bank, other: Bank, n_vectors: int, rng: np.random.Gen
 # ------------------------------------------------------------------------------------------------- parts of a bank
 
 
-def _check_given(
-    spec: BankSpec, signals: Iterable[Signal] | None, templates: ArrayLike | None, orbits: Orbits | None
-) -> None:
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What the caller hands over for a bank's one stream."""
+
+    templates: ArrayLike | None
+    operators: tuple[OperatorStack, ...]
+    orbits: Orbits | None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One stream to be built.
+
+    Attributes
+    ----------
+    spec : StreamSpec
+    front_end : FrontEnd
+    recordings : sequence of Signal
+        The bank's, as far as it takes some; `vectors` (N, d) is what the front end gives for them.
+    seed : (int, int)
+        The bank's, and the stream's number.
+    """
+
+    spec: StreamSpec
+    front_end: FrontEnd
+    recordings: Sequence[Signal]
+    vectors: Floats
+    seed: tuple[int, int]
+    progress: Progress | None
+
+    def rng(self, use: str) -> np.random.Generator:
+        """Its own stream for each use, so that |G| = 1 keeps the templates of the full group."""
+        seed, stream = self.seed
+        number = USES.index(use)
+        return np.random.default_rng([seed, number, stream] if stream else [seed, number])
+
+
+def _check_given(spec: BankSpec, signals: Iterable[Signal] | None, given: Given) -> None:
     if spec.needs_signals and signals is None:
-        raise ConfigError(
-            f"bank {spec.name!r} takes its templates, thresholds or widths from signals; give some (templates.source = "
-            f"{spec.templates.source!r}, pooling.kind = {spec.pooling.kind!r})"
+        kinds = "; ".join(
+            f"templates.source = {stream.templates.source!r}, pooling.kind = {stream.pooling.kind!r}"
+            for stream in spec.streams
         )
-    if (orbits is not None) != takes_orbits(spec):
+        raise ConfigError(
+            f"bank {spec.name!r} takes its templates, thresholds or widths from signals; give some ({kinds})"
+        )
+    orbits = any(takes_orbits(stream) for stream in spec.streams)
+    if (given.orbits is not None) != orbits:
+        factors = [factor["factor"] for stream in spec.streams for factor in stream.group]
         raise ConfigError(
             f"bank {spec.name!r}: orbits go with the group factor {USER_ORBITS!r} and only with it, got "
-            f"{[factor['factor'] for factor in spec.group]} {'without' if orbits is None else 'with'} orbits; give "
-            "them as orbits=, or a folder of them with --from"
+            f"{factors} {'without' if given.orbits is None else 'with'} orbits; give them as orbits=, or a folder of "
+            "them with --from"
         )
-    if (templates is None) != (spec.templates.source != USER or orbits is not None):
+    sources = [stream.templates.source for stream in spec.streams]
+    if (given.templates is None) != (USER not in sources or orbits):
         raise ConfigError(
             f"bank {spec.name!r}: an array of templates goes with templates.source = 'user' and only with it, "
-            f"got source = {spec.templates.source!r} {'without' if templates is None else 'with'} an array"
+            f"got source = {', '.join(map(repr, sources))} {'without' if given.templates is None else 'with'} an array"
         )
+    if given.templates is not None or given.operators or given.orbits is not None:
+        the_only(spec.streams, spec.name)
 
 
-def _rng(spec: BankSpec, use: str) -> np.random.Generator:
-    """Its own stream for each use, so that |G| = 1 keeps the templates of the full group."""
-    return np.random.default_rng([spec.seed, ("templates", "group", "pooling", "layer2", "patches").index(use)])
+def _build_stream(task: Task, given: Given) -> Stream:
+    """One stream, in form "operators" unless nothing but its orbits is known."""
+    spec, front_end = task.spec, task.front_end
+    if acts_on_waveforms(spec.group):
+        moves = make_waveform_group(spec.group, task.rng("group"))
+        chosen = choose_rows(task.vectors, spec.templates.m, task.rng("templates")).tolist()
+        return _stored(task, moves, (moved_recording(front_end, moves, task.recordings[i]) for i in chosen))
+    if given.orbits is not None:
+        known = user_orbits(given.orbits, spec, front_end)
+        _check_frequencies(spec, known.vectors.reshape(-1, front_end.d))
+        return _stored(task, [known], known.vectors)
+    factors = factors_of(spec, front_end.axes, given.operators, task.rng("group"))
+    entry = _entry(spec, front_end.axes, factors)
+    drawn = _draw_templates(task, given.templates)
+    arrays = operator_arrays(spec, factors, drawn.T, task.progress) | drawn.kept
+    return _finished(task, factors, entry, arrays)
 
 
-def _draw_templates(spec: BankSpec, axes: Axes, vectors: Floats, given: ArrayLike | None) -> Drawn:
+def _stored(task: Task, factors: Sequence[Factor], each: Iterable[Floats]) -> Stream:
+    """A stream of orbits (G, d), one a template."""
+    m, d = task.spec.templates.m, task.front_end.d
+    entry = _entry(task.spec, task.front_end.axes, factors)
+    return _finished(task, factors, entry, {"orbits": stored_orbits(each, entry["n_group"], m, d, task.progress)})
+
+
+def _finished(
+    task: Task, factors: Sequence[Factor], entry: Mapping[str, Any], arrays: dict[str, NDArray[Any]]
+) -> Stream:
+    """The stream with the arrays of its pooling."""
+    arrays |= parameter_arrays(factors)
+    canonical = replace(
+        task.spec,
+        front_end=tuple(task.front_end.spec),
+        group=_tables(task.spec, factors),
+        form="dense" if "orbits" in arrays else "operators",
+    )
+    stream = Stream(canonical, entry, arrays)
+    arrays |= task.spec.pooling.build(_material(stream, task.vectors, task.rng("pooling")))
+    return stream
+
+
+def _draw_templates(task: Task, given: ArrayLike | None) -> Drawn:
+    spec, axes, vectors = task.spec, task.front_end.axes, task.vectors
     window, sigma = spec.window, spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
     d = math.prod(window.template_shape(axes.shape))
     if spec.templates.needs_signals:
-        vectors = window.sample(vectors, axes.shape, max(PATCHES, spec.templates.m), _rng(spec, "patches"))
-    drawn = spec.templates.draw(Request(d, _rng(spec, "templates"), vectors, sigma, given))
+        vectors = window.sample(vectors, axes.shape, max(PATCHES, spec.templates.m), task.rng("patches"))
+    drawn = spec.templates.draw(Request(d, task.rng("templates"), vectors, sigma, given))
     _check_frequencies(spec, drawn.T)
     return drawn
 
 
-def _check_frequencies(spec: BankSpec, T: Floats) -> None:
+def _check_frequencies(spec: StreamSpec, T: Floats) -> None:
     if not isinstance(spec.pooling, Fourier):
         return
     longest = float(np.linalg.norm(T, axis=1).max()) * (spec.pooling.gain or 1.0)
@@ -225,53 +296,53 @@ def _check_frequencies(spec: BankSpec, T: Floats) -> None:
         )
 
 
-def _material(bank: Bank, vectors: Floats) -> Material:
-    """What the pooling is built from: a bank without its arrays, not yet entered in a manifest."""
+def _material(stream: Stream, vectors: Floats, rng: np.random.Generator) -> Material:
+    """What the pooling is built from: a stream whose arrays are not all there yet."""
 
     def project(some: Floats) -> Iterator[tuple[slice, int, Floats]]:
-        step = items_at_once(bank)
+        step = items_at_once(stream)
         for first in range(0, len(some), step):
             items = slice(first, first + step)
-            for block, P in projections(bank, some[items]):
+            for block, P in projections(stream, some[items]):
                 yield items, block, P
 
     return Material(
-        size_of(bank),
+        size_of(stream),
         vectors,
-        lambda: template_vectors(bank),
-        lambda chosen: orbits(bank, chosen),
-        bank.form == "dense" or all(factor.linear for factor in bank.factors),
+        lambda: template_vectors(stream),
+        lambda chosen: orbits(stream, chosen),
+        stream.form == "dense" or all(factor.linear for factor in stream.factors),
         project,
-        _rng(bank.spec, "pooling"),
+        rng,
     )
 
 
-def _layer2_arrays(layer2: Layer2, bank: Bank, vectors: Floats) -> dict[str, NDArray[Any]]:
+def _layer2_arrays(
+    spec: BankSpec, parts: tuple[dict[str, Any], dict[str, NDArray[Any]]], vectors: Floats
+) -> dict[str, NDArray[Any]]:
+    """Those of the second layer, from a bank that is not yet entered in a manifest."""
+    bank, layer2 = Bank(*parts), spec.layer2
+    assert layer2 is not None  # whoever asks has seen it
     seen = vectors[vectors.any(axis=1)] if layer2.needs_signals else vectors[:0]
-    first = phi(bank, pooled(bank, seen))
-    return layer2.build(first.shape[1], first, _rng(bank.spec, "layer2"))
+    first = phi(bank, first_layer(bank, seen))
+    return layer2.build(first.shape[1], first, np.random.default_rng([spec.seed, USES.index("layer2")]))
 
 
-def _manifest(spec: BankSpec, front_end: FrontEnd, factors: Sequence[Factor], form: str) -> dict[str, Any]:
-    """All but the arrays. The spec in it is canonical: defaults of stages and factors written out."""
-    axes, layer2 = front_end.axes, spec.layer2
+def _entry(spec: StreamSpec, axes: Axes, factors: Sequence[Factor]) -> dict[str, Any]:
+    """What the manifest says of a stream besides its spec."""
     spec.window.check(axes.names)
     G = math.prod(factor.n for factor in factors) * math.prod(spec.window.grid(axes.shape))
     if spec.pooling.dtype == "<u2" and G > MAX_GROUP:
         raise ConfigError(
-            f"bank {spec.name!r} has |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
+            f"a bank of |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
         )
-    tables: list[Mapping[str, Any]] = []
     entries: list[dict[str, Any]] = []
     for given, factor in zip(spec.group, factors, strict=True):
-        tables.append({"factor": USER} if given["factor"] == USER else factor.spec)
         entry = {"factor": given["factor"], "n": factor.n, "parameters": list(factor.names)}
         if isinstance(factor, OperatorStack | InputMoves):
             entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
         entries.append(entry)
     return {
-        "spec": {**replace(spec, front_end=tuple(front_end.spec), group=tuple(tables)).as_dict(), "form": form},
-        "kind": front_end.kind,
         "axes": {
             "names": list(axes.names),
             "shape": list(axes.shape),
@@ -279,7 +350,42 @@ def _manifest(spec: BankSpec, front_end: FrontEnd, factors: Sequence[Factor], fo
             "rate_hz": float(axes.rate_hz),
         },
         "n_group": G,
-        "n_features": layer2.n_features if layer2 else spec.pooling.n_features(spec.templates.m),
-        "dtype": "<f4" if layer2 else spec.pooling.dtype,
         "factors": entries,
     }
+
+
+def _tables(spec: StreamSpec, factors: Sequence[Factor]) -> tuple[Mapping[str, Any], ...]:
+    """The canonical tables of a group: every default written out."""
+    return tuple(
+        {"factor": USER} if given["factor"] == USER else factor.spec
+        for given, factor in zip(spec.group, factors, strict=True)
+    )
+
+
+def _joined(
+    spec: BankSpec, kind: str, streams: Sequence[Stream], layers: Mapping[str, NDArray[Any]] | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The manifest, but for what it says of the arrays, and the arrays of a bank of these streams."""
+    layer2, several = spec.layer2, len(streams) > 1
+    entries = {"streams": [dict(s.entry) for s in streams]} if several else dict(streams[0].entry)
+    manifest = {
+        "spec": replace(spec, streams=tuple(stream.spec for stream in streams)).as_dict(),
+        "kind": kind,
+        "n_features": layer2.n_features if layer2 else sum(stream.n_features for stream in streams),
+        "dtype": "<f4" if layer2 else streams[0].dtype,
+        **entries,
+    }
+    arrays = dict(layers or {})
+    for i, stream in enumerate(streams):
+        arrays |= prefixed(stream.arrays, i) if several else stream.arrays
+    return manifest, arrays
+
+
+def _dense(stream: Stream, progress: Progress | None) -> Stream:
+    """The stream with every gt stored."""
+    if stream.form == "dense":
+        return stream
+    need_orbits(stream.factors)
+    kept = {name: array for name, array in stream.arrays.items() if not is_operator_array(name)}
+    stored = stored_orbits(every_orbit(stream), stream.n_group, stream.m, stream.d, progress)
+    return Stream(replace(stream.spec, form="dense"), stream.entry, {"orbits": stored, **kept})

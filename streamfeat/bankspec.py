@@ -22,6 +22,9 @@
     [layer2]                                 # random Fourier features of the feature
     kind = "none"                            # or "fourier", with m and sigma
 
+A bank of several streams has a list of them instead, `[[streams]]`: what a stream does not say is taken from above, but
+for name, seed and layer 2, which are the bank's. Its feature is the streams' features, one after the other.
+
 The shape is held to schemas/bank-spec.schema.json. Window, templates, pooling and layer 2 are checked by those who own
 them, `windows`, `templates`, `pooling` and `layer2`, when the spec is read; stages and factors by `frontends` and
 `groups`, when the bank is built.
@@ -31,12 +34,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fastjsonschema
 
@@ -46,6 +49,11 @@ from streamfeat.layer2 import NONE, Layer2, layer2_table, read_layer2
 from streamfeat.pooling import Nystrom, Pooling, cells_of, pooling_table, read_pooling
 from streamfeat.templates import SOURCES, Source, read_source, source_table
 from streamfeat.windows import Whole, Window, read_window, window_table
+
+T = TypeVar("T")
+
+REQUIRED = ("front_end", "templates", "pooling")
+"""What every stream says, itself or above."""
 
 
 def canonical_json(value: Any) -> str:
@@ -81,29 +89,18 @@ def _told(error: fastjsonschema.JsonSchemaValueException) -> str:
 
 
 @dataclass(frozen=True)
-class BankSpec:
-    """What a bank is built from. Make one with `from_dict`, `from_toml` or `preset`: they check it.
+class StreamSpec:
+    """What one stream of a bank is built from."""
 
-    Raises
-    ------
-    ConfigError
-        Naming the key, what came and what is allowed.
-    """
-
-    name: str
     front_end: tuple[Mapping[str, Any], ...]
     templates: Source
     pooling: Pooling
     group: tuple[Mapping[str, Any], ...] = ()
-    seed: int = 0
     renormalise: bool = True
     form: str = "operators"
     window: Window = field(default_factory=Whole)
-    layer2: Layer2 | None = None
 
     def __post_init__(self) -> None:
-        hold_to_schema("bank-spec", "bank spec", self.as_dict())
-        object.__setattr__(self, "seed", int(self.seed))
         self._check_window()
         if self.pooling.takes not in self.templates.gives:
             fitting = (name for name, source in SOURCES.items() if self.pooling.takes in source.gives)
@@ -141,22 +138,87 @@ class BankSpec:
 
     @property
     def needs_signals(self) -> bool:
+        """Whether building takes signals: for templates or for what is pooled."""
+        return self.templates.needs_signals or self.pooling.needs_signals
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> StreamSpec:
+        """The stream of its table; a table whose shape fits the schema."""
+        for key in REQUIRED:
+            if key not in table:
+                raise ConfigError(f"bank spec: needs the key {key!r}")
+        read = {
+            "window": read_window(_whole_numbers(table.get("window", {"kind": Whole.kind}))),
+            "templates": read_source(_whole_numbers(table["templates"])),
+            "pooling": read_pooling(_whole_numbers(table["pooling"])),
+            **{key: tuple(table.get(key, ())) for key in ("front_end", "group")},
+        }
+        return cls(**{**table, **read})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table, defaults written out."""
+        return {
+            "front_end": [dict(stage) for stage in self.front_end],
+            "window": window_table(self.window),
+            "templates": source_table(self.templates),
+            "group": [dict(factor) for factor in self.group],
+            "renormalise": self.renormalise,
+            "pooling": pooling_table(self.pooling),
+            "form": self.form,
+        }
+
+
+@dataclass(frozen=True)
+class BankSpec:
+    """What a bank is built from. Make one with `from_dict`, `from_toml` or `preset`: they check it.
+
+    Raises
+    ------
+    ConfigError
+        Naming the key, what came and what is allowed.
+    """
+
+    name: str
+    streams: tuple[StreamSpec, ...]
+    seed: int = 0
+    layer2: Layer2 | None = None
+
+    def __post_init__(self) -> None:
+        hold_to_schema("bank-spec", "bank spec", self.as_dict())
+        object.__setattr__(self, "seed", int(self.seed))
+        kinds = {stream.pooling.dtype for stream in self.streams}
+        if len(kinds) > 1:
+            told = ", ".join(repr(stream.pooling.kind) for stream in self.streams)
+            raise ConfigError(f"bank spec: streams must all give counts ('cdf') or all give means, got {told}")
+
+    @property
+    def only(self) -> StreamSpec:
+        """The one stream there is."""
+        return the_only(self.streams, self.name)
+
+    @property
+    def needs_signals(self) -> bool:
         """Whether building takes signals: for templates, for what is pooled or for the width of layer 2."""
         layer2 = self.layer2 is not None and self.layer2.needs_signals
-        return self.templates.needs_signals or self.pooling.needs_signals or layer2
+        return layer2 or any(stream.needs_signals for stream in self.streams)
 
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> BankSpec:
         """The spec of a nested mapping, as TOML or JSON gives it."""
         value = json.loads(_as_json(spec))
         hold_to_schema("bank-spec", "bank spec", value)
-        value["window"] = read_window(_whole_numbers(value.get("window", {"kind": Whole.kind})))
-        value["templates"] = read_source(_whole_numbers(value["templates"]))
-        value["pooling"] = read_pooling(_whole_numbers(value["pooling"]))
-        value["layer2"] = read_layer2(_whole_numbers(value.get("layer2", {"kind": NONE})))
-        for key in ("front_end", "group"):
-            value[key] = tuple(value.get(key, ()))
-        return cls(**value)
+        layer2 = read_layer2(_whole_numbers(value.pop("layer2", {"kind": NONE})))
+        own = {key: value.pop(key) for key in ("name", "seed") if key in value}
+        tables = value.pop("streams", None)
+        if tables is None:
+            return cls(streams=(StreamSpec.from_dict(value),), layer2=layer2, **own)
+        streams = []
+        for i, table in enumerate(tables):
+            try:
+                streams.append(StreamSpec.from_dict({**value, **table}))
+            except ConfigError as error:
+                raise ConfigError(f"stream {i}: {error}") from None
+        return cls(streams=tuple(streams), layer2=layer2, **own)
 
     @classmethod
     def from_toml(cls, source: Path | str) -> BankSpec:
@@ -177,23 +239,26 @@ class BankSpec:
         return cls.from_toml(_preset_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
     def as_dict(self) -> dict[str, Any]:
-        """The nested dict that `from_dict` takes, defaults written out."""
-        return {
-            "name": self.name,
-            "seed": self.seed,
-            "front_end": [dict(stage) for stage in self.front_end],
-            "window": window_table(self.window),
-            "templates": source_table(self.templates),
-            "group": [dict(factor) for factor in self.group],
-            "renormalise": self.renormalise,
-            "pooling": pooling_table(self.pooling),
-            "layer2": layer2_table(self.layer2),
-            "form": self.form,
-        }
+        """The nested dict that `from_dict` takes, defaults written out; flat, if there is one stream."""
+        tables = [stream.as_dict() for stream in self.streams]
+        streams = tables[0] if len(tables) == 1 else {"streams": tables}
+        return {"name": self.name, "seed": self.seed, **streams, "layer2": layer2_table(self.layer2)}
 
     def plain(self) -> BankSpec:
         """The same spec without invariance: the group is the identity alone. For comparison runs."""
-        return replace(self, name=f"{self.name}-plain"[:64], group=(), form="operators")
+        streams = tuple(replace(stream, group=(), form="operators") for stream in self.streams)
+        return replace(self, name=f"{self.name}-plain"[:64], streams=streams)
+
+    def of_one(self, name: str, **changes: Any) -> BankSpec:
+        """The spec of a bank of one stream under another name, `changes` being of that stream."""
+        return replace(self, name=name[:64], streams=(replace(self.only, **changes),))
+
+
+def the_only(streams: Sequence[T], name: str) -> T:
+    """The one stream of a bank, for what is not defined for several."""
+    if len(streams) != 1:
+        raise ConfigError(f"bank {name!r} has {len(streams)} streams; this takes a bank of one")
+    return streams[0]
 
 
 def presets() -> tuple[str, ...]:

@@ -17,13 +17,14 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
                      cell_rows (rows, n_rows) and cell_columns (columns, n_columns) of cells,
                      layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer,
                      factor<j>_parameters (n, p): what makes each element
+
+With several streams the names of a stream's arrays begin with its number, "s0_", "s1_" ...; layer 2 is the bank's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,13 +34,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema
+from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema, the_only
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
-from streamfeat.groups import Axes, Elements, OperatorStack, input_moves
+from streamfeat.streams import Stream
 
 FORMAT = "streamfeat-bank-1"
 MANIFEST = "manifest.json"
+LAYER2 = "layer2_"
+"""How the names of the bank's own arrays begin."""
 REBUILD = "remove it, then copy it from where it is whole or build it again with `streamfeat bank build`"
 """Removed first: `save` leaves a directory of that name as it is."""
 
@@ -93,62 +96,32 @@ class Bank:
         return BankSpec.from_dict(self.manifest["spec"])
 
     @cached_property
-    def axes(self) -> Axes:
-        """What the numbers of a template are."""
-        a = self.manifest["axes"]
-        return Axes(tuple(a["names"]), tuple(a["shape"]), tuple(a["band_hz"]), a["rate_hz"])
+    def streams(self) -> tuple[Stream, ...]:
+        """What a feature is made of, in the order of its parts."""
+        entries, specs = self.manifest.get("streams"), self.spec.streams
+        if entries is None:
+            entry = {key: self.manifest[key] for key in ("axes", "n_group", "factors")}
+            arrays = {name: array for name, array in self.arrays.items() if not name.startswith(LAYER2)}
+            return (Stream(specs[0], entry, arrays),)
+        return tuple(
+            Stream(spec, entry, unprefixed(self.arrays, i))
+            for i, (spec, entry) in enumerate(zip(specs, entries, strict=True))
+        )
 
-    @cached_property
-    def factors(self) -> tuple[Elements, ...]:
-        """What moves templates, in the order of the product; form operators only, the other has its orbits."""
-        return tuple(self._factor(j, entry) for j, entry in enumerate(self.manifest["factors"]))
-
-    def _factor(self, j: int, entry: Mapping[str, Any]) -> Elements:
-        table, parameters = self.manifest["spec"]["group"][j], self.arrays[f"factor{j}_parameters"]
-        if f"factor{j}_indptr" not in self.arrays:
-            return input_moves(table, self.axes, parameters)
-        indptr, indices, data = (self.arrays[f"factor{j}_{part}"] for part in ("indptr", "indices", "data"))
-        return OperatorStack(indptr, indices, data, parameters, tuple(entry["parameters"]), table)
+    @property
+    def only(self) -> Stream:
+        """The one stream there is; `ConfigError`, if there are several."""
+        return the_only(self.streams, self.name)
 
     @property
     def name(self) -> str:
         """The spec's name."""
         return str(self.manifest["spec"]["name"])
 
-    @property
-    def form(self) -> str:
-        """ "operators" or "dense"."""
-        return str(self.manifest["spec"]["form"])
-
-    @property
+    @cached_property
     def d(self) -> int:
-        """Numbers that the front end gives."""
-        return self.axes.d
-
-    @property
-    def template_shape(self) -> tuple[int, ...]:
-        """That of the front end's axes, or of a patch."""
-        return self.spec.window.template_shape(self.axes.shape)
-
-    @property
-    def template_d(self) -> int:
-        """Numbers a template."""
-        return math.prod(self.template_shape)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of the window's positions."""
-        return self.spec.window.grid(self.axes.shape)
-
-    @property
-    def m(self) -> int:
-        """Templates."""
-        return int(self.manifest["spec"]["templates"]["m"])
-
-    @property
-    def n_group(self) -> int:
-        """|G|; with patches, how many positions they have."""
-        return int(self.manifest["n_group"])
+        """Numbers of the streams' vectors together."""
+        return sum(stream.d for stream in self.streams)
 
     @property
     def n_features(self) -> int:
@@ -184,6 +157,17 @@ class Bank:
             if not (final / MANIFEST).is_file():
                 raise
         return final
+
+
+def prefixed(arrays: Mapping[str, Array], i: int) -> dict[str, Array]:
+    """The arrays of stream i under the names they have in a bank of several."""
+    return {f"s{i}_{name}": array for name, array in arrays.items()}
+
+
+def unprefixed(arrays: Mapping[str, Array], i: int) -> dict[str, Array]:
+    """Those of the arrays of a bank of several streams that are stream i's."""
+    start = f"s{i}_"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
 def open_bank(path: Path, verify: bool = True) -> Bank:

@@ -7,13 +7,14 @@
     nystrom        Nystrom features without a group
     gicdf          CDF features of Mroueh et al. 2015 as Raj et al. 2017 run them against theirs: 25 bins, same group
 
-and `augment`, which moves training examples instead of templates.
+raw and plain take banks of any number of streams, the others of one; and `augment`, which moves training examples
+instead of templates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,8 +24,8 @@ from streamfeat.bankspec import BankSpec
 from streamfeat.bankstore import Bank
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.featuremap import FeatureMap
-from streamfeat.frontends import FrontEnd, make_front_end
-from streamfeat.groups import apply_group
+from streamfeat.frontends import FrontEnds, make_front_ends
+from streamfeat.groups import Axes, apply_group
 from streamfeat.pooling import read_pooling
 from streamfeat.signals.signal import Signal
 from streamfeat.templates import read_source
@@ -68,7 +69,7 @@ class Features(Protocol):
 class Raw:
     """The front end's vectors as features: a linear kernel on what the group moves."""
 
-    front_end: FrontEnd
+    front_end: FrontEnds
 
     @property
     def n_features(self) -> int:
@@ -100,21 +101,26 @@ class BagOfWords(Raw):
     Invariant under every permutation of places, and linear in counts: it cannot say "both of these letters".
     """
 
+    @property
+    def axes(self) -> Axes:
+        """Of the one front end."""
+        return self.front_end.parts[0].axes
+
     def __post_init__(self) -> None:
-        if len(self.front_end.axes.shape) != 2:
+        if len(self.axes.shape) != 2:
             raise ConfigError(
                 "bag-of-words counts the columns of a one-hot matrix (places x letters), the front end gives "
-                f"{self.front_end.axes.shape}; begin it with the stage 'array' of rows and columns"
+                f"{self.axes.shape}; begin it with the stage 'array' of rows and columns"
             )
 
     @property
     def n_features(self) -> int:
         """D: letters."""
-        return int(self.front_end.axes.shape[1])
+        return int(self.axes.shape[1])
 
     def of_vectors(self, vectors: Floats) -> NDArray[Any]:
         """Sums over places, in units of the largest entry: the front end may have changed its size."""
-        places = np.asarray(vectors, np.float32).reshape(len(vectors), *self.front_end.axes.shape)
+        places = np.asarray(vectors, np.float32).reshape(len(vectors), *self.axes.shape)
         largest = places.max(axis=(1, 2))[:, None]
         return np.asarray(np.divide(places.sum(axis=1), largest, where=largest > 0, out=np.zeros_like(places[:, 0])))
 
@@ -158,7 +164,7 @@ def augment(
     Parameters
     ----------
     bank : Bank
-        Whose group elements are used, evenly, each at most once a vector; form "operators", no patches.
+        Whose group elements are used, evenly, each at most once a vector; one stream, form "operators", no patches.
     vectors : (N, d) float32
         Of the bank's front end.
     labels : sequence of N
@@ -172,29 +178,30 @@ def augment(
         Each vector, followed by its copies g x.
     labels : list
     """
-    if not bank.spec.window.whole:
+    stream = bank.only
+    if not stream.spec.window.whole:
         raise InvalidArgument(f"bank {bank.name!r} has patches, whose positions move no vector; use one without")
-    if bank.form != "operators" or not 0 <= n_copies <= bank.n_group:
+    if stream.form != "operators" or not 0 <= n_copies <= stream.n_group:
         raise InvalidArgument(
-            f"augmenting takes a bank of form 'operators' and at most |G| = {bank.n_group} copies, got form "
-            f"{bank.form!r} and {n_copies} copies"
+            f"augmenting takes a bank of form 'operators' and at most |G| = {stream.n_group} copies, got form "
+            f"{stream.form!r} and {n_copies} copies"
         )
     if len(labels) != len(vectors):
         raise InvalidArgument(f"{len(vectors)} vectors need {len(vectors)} labels, got {len(labels)}")
-    out = np.empty((len(vectors), 1 + n_copies, bank.d), np.float32)
+    out = np.empty((len(vectors), 1 + n_copies, stream.d), np.float32)
     out[:, 0] = vectors
     for x, copies in zip(np.asarray(vectors, np.float32), out[:, 1:], strict=True):
-        chosen = rng.choice(bank.n_group, n_copies, replace=False)
-        copies[:] = apply_group(bank.factors, x[None])[0, chosen]
-    return out.reshape(-1, bank.d), [label for label in labels for _ in range(1 + n_copies)]
+        chosen = rng.choice(stream.n_group, n_copies, replace=False)
+        copies[:] = apply_group(stream.factors, x[None])[0, chosen]
+    return out.reshape(-1, stream.d), [label for label in labels for _ in range(1 + n_copies)]
 
 
 def _raw(spec: BankSpec, _signals: Sequence[Signal] | None, _sigma: float | None) -> Features:
-    return Raw(make_front_end(spec.front_end))
+    return Raw(make_front_ends([stream.front_end for stream in spec.streams]))
 
 
 def _bag_of_words(spec: BankSpec, _signals: Sequence[Signal] | None, _sigma: float | None) -> Features:
-    return BagOfWords(make_front_end(spec.front_end))
+    return BagOfWords(make_front_ends([spec.only.front_end]))
 
 
 def _plain(spec: BankSpec, signals: Sequence[Signal] | None, _sigma: float | None) -> Features:
@@ -204,10 +211,9 @@ def _plain(spec: BankSpec, signals: Sequence[Signal] | None, _sigma: float | Non
 def _rff(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | None) -> Features:
     width = _width(spec, signals, sigma)
     return FeatureMap.fit(
-        replace(
-            spec.plain(),
-            name=f"{spec.name}-rff"[:64],
-            templates=read_source({"source": "fourier", "m": spec.templates.m}),
+        spec.plain().of_one(
+            f"{spec.name}-rff",
+            templates=read_source({"source": "fourier", "m": spec.only.templates.m}),
             pooling=read_pooling({"kind": "fourier", "sigma": width}),
         )
     )
@@ -216,10 +222,9 @@ def _rff(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | None) 
 def _nystrom(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | None) -> Features:
     width = _width(spec, signals, sigma)
     return FeatureMap.fit(
-        replace(
-            spec.plain(),
-            name=f"{spec.name}-nystrom"[:64],
-            templates=read_source({"source": "data", "m": spec.templates.m}),
+        spec.plain().of_one(
+            f"{spec.name}-nystrom",
+            templates=read_source({"source": "data", "m": spec.only.templates.m}),
             pooling=read_pooling({"kind": "nystrom", "kernel": {"kind": "rbf", "sigma": width}}),
         ),
         signals,
@@ -228,10 +233,9 @@ def _nystrom(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | No
 
 def _gicdf(spec: BankSpec, signals: Sequence[Signal] | None, _sigma: float | None) -> Features:
     return FeatureMap.fit(
-        replace(
-            spec,
-            name=f"{spec.name}-gicdf"[:64],
-            templates=read_source({"source": "gaussian", "m": spec.templates.m}),
+        spec.of_one(
+            f"{spec.name}-gicdf",
+            templates=read_source({"source": "gaussian", "m": spec.only.templates.m}),
             pooling=read_pooling({"kind": "cdf", "thresholds": "paper", "n_bins": GICDF_BINS}),
         ),
         signals,
@@ -250,12 +254,12 @@ BASELINES: dict[str, Callable[[BankSpec, Sequence[Signal] | None, float | None],
 
 
 def _width(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | None) -> float:
-    said = getattr(spec.pooling, "sigma", None) if sigma is None else sigma
+    said = getattr(spec.only.pooling, "sigma", None) if sigma is None else sigma
     if said is not None:
         return float(said)
     if not signals or len(signals) < 2:
         raise ConfigError(f"baselines of {spec.name!r} need sigma, or two signals whose distance gives it")
-    some = _vectors(make_front_end(spec.front_end), signals[:MEDIAN_OF]).astype(np.float64)
+    some = _vectors(make_front_ends([spec.only.front_end]), signals[:MEDIAN_OF]).astype(np.float64)
     squares = np.square(some).sum(axis=1)
     apart = squares[:, None] + squares - 2.0 * some @ some.T
     median = float(np.sqrt(np.median(apart[np.triu_indices(len(some), 1)]).clip(min=0.0)))
@@ -264,7 +268,7 @@ def _width(spec: BankSpec, signals: Sequence[Signal] | None, sigma: float | None
     return median
 
 
-def _vectors(front_end: FrontEnd, signals: Iterable[Signal]) -> Floats:
+def _vectors(front_end: FrontEnds, signals: Iterable[Signal]) -> Floats:
     rows = []
     for i, signal in enumerate(signals):
         try:

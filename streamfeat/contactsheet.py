@@ -9,6 +9,7 @@ from PIL import Image
 from streamfeat.bank import Bank, orbits, template_vectors
 from streamfeat.errors import InvalidArgument
 from streamfeat.pooling.cells import cells_of, weights_of
+from streamfeat.streams import Stream
 
 GAP = 3
 MIN_CELL_SIDE = 56
@@ -22,7 +23,7 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     bank : Bank
         Over an image, a spectrogram (frequency upwards) or a waveform (drawn as a curve).
     n_templates, n_elements : int
-        Rows and columns at the most.
+        Rows and columns at the most; rows of each stream, if there are several.
 
     Returns
     -------
@@ -33,33 +34,38 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     """
     if n_templates < 1 or n_elements < 1:
         raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
-    if not bank.spec.window.whole:
-        return _patch_sheet(bank, n_templates, n_elements)
-    rows = []
-    for orbit in orbits(bank, range(min(n_templates, bank.m))):
-        chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
-        cells = [cell_pixels(orbit[g], bank.axes.shape, bank.axes.names) for g in chosen]
-        rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
-    return Image.fromarray(np.vstack(rows))
-
-
-def _patch_sheet(bank: Bank, n_rows: int, n_columns: int) -> Image.Image:
-    names = bank.axes.names
-    patches = [cell_pixels(t, bank.template_shape, names) for t in template_vectors(bank)[: n_rows * n_columns]]
-    lines = [patches[i : i + n_columns] for i in range(0, len(patches), n_columns)]
-    if cells_of(bank.spec.pooling):
-        rows, columns = weights_of(bank.arrays)
-        order = -1 if names[0] == "band" else 1  # low frequencies at the bottom
-        lines += [[cell_pixels(np.outer(r, c), bank.grid, names) for c in columns] for r in rows[::order]]
-    strips = [np.hstack([_stretch(_frame(picture)) for picture in line]) for line in lines]
-    width, coloured = max(strip.shape[1] for strip in strips), strips[0].ndim == 3
-    sheet = np.full((sum(map(len, strips)), width, *strips[0].shape[2:]), 255, np.uint8)
+    strips = [strip for stream in bank.streams for strip in _strips(stream, n_templates, n_elements)]
+    width, coloured = max(strip.shape[1] for strip in strips), any(strip.ndim == 3 for strip in strips)
+    sheet = np.full((sum(map(len, strips)), width, *([3] if coloured else [])), 255, np.uint8)
     top = 0
     for strip in strips:
         grey = strip[:, :, None] if coloured and strip.ndim == 2 else strip
         sheet[top : top + len(strip), : strip.shape[1]] = grey
         top += len(strip)
     return Image.fromarray(sheet)
+
+
+def _strips(stream: Stream, n_templates: int, n_elements: int) -> list[NDArray[np.uint8]]:
+    """The rows of one stream."""
+    if not stream.spec.window.whole:
+        return _patch_strips(stream, n_templates, n_elements)
+    rows = []
+    for orbit in orbits(stream, range(min(n_templates, stream.m))):
+        chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
+        cells = [cell_pixels(orbit[g], stream.axes.shape, stream.axes.names) for g in chosen]
+        rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
+    return rows
+
+
+def _patch_strips(stream: Stream, n_rows: int, n_columns: int) -> list[NDArray[np.uint8]]:
+    names = stream.axes.names
+    patches = [cell_pixels(t, stream.template_shape, names) for t in template_vectors(stream)[: n_rows * n_columns]]
+    lines = [patches[i : i + n_columns] for i in range(0, len(patches), n_columns)]
+    if cells_of(stream.spec.pooling):
+        rows, columns = weights_of(stream.arrays)
+        order = -1 if names[0] == "band" else 1  # low frequencies at the bottom
+        lines += [[cell_pixels(np.outer(r, c), stream.grid, names) for c in columns] for r in rows[::order]]
+    return [np.hstack([_stretch(_frame(picture)) for picture in line]) for line in lines]
 
 
 def cell_pixels(vector: NDArray[np.float32], shape: tuple[int, ...], names: tuple[str, ...]) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ import numpy as np
 from streamfeat.bankspec import BankSpec
 from streamfeat.bankstore import Bank, open_bank
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument
-from streamfeat.frontends import make_front_end
+from streamfeat.frontends import make_front_ends
 from streamfeat.kernels import Floats
 from streamfeat.layers import Features, features_of, phi
 from streamfeat.signals.signal import Signal
@@ -36,12 +36,13 @@ class FeatureMap:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
-        self.front_end = make_front_end(bank.spec.front_end)
-        if self.front_end.axes != bank.axes:
-            raise ConfigError(
-                f"bank {bank.name} {bank.hash[:12]} was built on {bank.axes}, its front end now gives "
-                f"{self.front_end.axes}; build the bank again"
-            )
+        self.front_end = make_front_ends([stream.spec.front_end for stream in bank.streams])
+        for stream, front_end in zip(bank.streams, self.front_end.parts, strict=True):
+            if front_end.axes != stream.axes:
+                raise ConfigError(
+                    f"bank {bank.name} {bank.hash[:12]} was built on {stream.axes}, its front end now gives "
+                    f"{front_end.axes}; build the bank again"
+                )
 
     @classmethod
     def open(cls, path: Path, verify: bool = True) -> FeatureMap:
@@ -72,8 +73,8 @@ class FeatureMap:
         Returns
         -------
         (N, D) uint16 or float32
-            Columns are told by the pooling: `streamfeat.pooling`, the method `pool` of each kind; with a second layer
-            m2 cosines, then m2 sines.
+            Columns are told by the pooling: `streamfeat.pooling`, the method `pool` of each kind; of several streams
+            one after the other. With a second layer m2 cosines, then m2 sines.
 
         Raises
         ------
@@ -100,9 +101,9 @@ class FeatureMap:
     def dense(self, features: Features) -> Floats:
         """Features scaled so that <Phi(x), Phi(z)> estimates the kernel.
 
-        Which kernel is told by the pooling: `streamfeat.pooling`, the method `weight` of each kind. Features of a
-        second layer are Phi already: E <Phi(x), Phi(z)> = exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's
-        Phi (Raj et al. 2017, section 4).
+        Which kernel is told by the pooling: `streamfeat.pooling`, the method `weight` of each kind; of several streams
+        it is the sum of theirs. Features of a second layer are Phi already: E <Phi(x), Phi(z)> =
+        exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's Phi (Raj et al. 2017, section 4).
 
         Parameters
         ----------

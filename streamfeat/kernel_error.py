@@ -19,6 +19,7 @@ from streamfeat.featuremap import FeatureMap
 from streamfeat.pooling import Cdf, Fourier
 from streamfeat.projections import move
 from streamfeat.signals.signal import Signal
+from streamfeat.streams import Stream
 from streamfeat.templates import source_table
 
 Floats = NDArray[np.float64]
@@ -85,8 +86,8 @@ def kernel_error(
     """
     vectors = _vectors(feature_map, items)
     bank = feature_map.bank
-    n, r = len(vectors), bank.n_group
-    base = base_kernel(bank, vectors)
+    n, stream = len(vectors), _known(bank)
+    r, base = stream.n_group, base_kernel(bank, vectors)
     Phi = feature_map.dense(feature_map.of_vectors(vectors)).astype(np.float64)
     estimate = Phi @ Phi.T
     K = own_kernel(bank, vectors) if exact is None else np.asarray(exact, np.float64)
@@ -102,9 +103,9 @@ def kernel_error(
         largest=float(np.abs(estimate - K).max()),
         debiased_spectral=relative_error(better, target, 2),
         debiased_frobenius=relative_error(better, target, "fro"),
-        bound=_bound(bank, n, exact is not None, delta),
+        bound=_bound(stream, n, exact is not None, delta),
         n_items=n,
-        m=bank.m,
+        m=stream.m,
         r=r,
     )
 
@@ -129,54 +130,60 @@ def own_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
         Another pooling, template source or form; templates that are renormalised, so that the action on the input is
         not the whole of it; a second layer.
     """
-    _check_known(bank)
-    n, r = len(vectors), bank.n_group
-    orbits = move(bank, np.asarray(vectors, np.float32))[: n * r, : bank.d].reshape(n, r, -1)
-    pooling = bank.spec.pooling
+    stream = _known(bank)
+    n, r = len(vectors), stream.n_group
+    orbits = move(stream, np.asarray(vectors, np.float32))[: n * r, : stream.d].reshape(n, r, -1)
+    pooling = stream.spec.pooling
     if isinstance(pooling, Fourier):
         return orbit_mean(orbits, orbits, gaussian(pooling.sigma or math.nan))
-    return truncated_kernel(orbit_mean(orbits, orbits, distance), bank.d, bank.spec.templates.epsilon)
+    return truncated_kernel(orbit_mean(orbits, orbits, distance), stream.d, stream.spec.templates.epsilon)
 
 
 def base_kernel(bank: Bank, vectors: NDArray[Any]) -> Floats:
     """The kernel without the group, k(x, z): what two equal elements give where the action is unitary."""
-    _check_known(bank)
-    pooling = bank.spec.pooling
+    stream = _known(bank)
+    pooling = stream.spec.pooling
     if isinstance(pooling, Fourier):
         return base_mean(vectors, vectors, gaussian(pooling.sigma or math.nan))
-    return truncated_kernel(base_mean(vectors, vectors, distance), bank.d, bank.spec.templates.epsilon)
+    return truncated_kernel(base_mean(vectors, vectors, distance), stream.d, stream.spec.templates.epsilon)
 
 
-def _check_known(bank: Bank) -> None:
-    spec, pooling = bank.spec, bank.spec.pooling
+def _known(bank: Bank) -> Stream:
+    """The one stream of a bank whose kernel is known; `InvalidArgument` for all others."""
+    if len(bank.streams) > 1:
+        raise InvalidArgument(f"bank {bank.name!r} has {len(bank.streams)} streams; compare each as a bank of its own")
+    stream = bank.only
+    spec, pooling = stream.spec, stream.spec.pooling
     source = source_table(spec.templates)
     gaussian_kind = source["source"] in ("gaussian", "fourier", "hadamard", "user") and "kernel" not in source
     known = (isinstance(pooling, Fourier) and pooling.sigma is not None) or (
         isinstance(pooling, Cdf) and pooling.thresholds == "paper"
     )
     known = known and spec.window.whole
-    if not (known and gaussian_kind and spec.layer2 is None and bank.form == "operators"):
+    if not (known and gaussian_kind and bank.spec.layer2 is None and stream.form == "operators"):
         raise InvalidArgument(
             f"bank {bank.name!r} estimates no kernel that is known exactly: that takes Gaussian templates with 'paper' "
             "thresholds or Gaussian frequencies, form 'operators', no patches and no second layer"
         )
     # float32 norms of gt over those of t
-    if "scale" in bank.arrays and np.abs(bank.arrays["scale"][bank.arrays["scale"] > 0] - 1).max() > 1e-5:
+    scale = stream.arrays.get("scale")
+    if scale is not None and np.abs(scale[scale > 0] - 1).max() > 1e-5:
         raise InvalidArgument(
             f"bank {bank.name!r} scales moved templates back to their norm, and its kernel is not known exactly; "
             "build it with renormalise = false"
         )
+    return stream
 
 
-def _bound(bank: Bank, n: int, sampled: bool, delta: float) -> float:
+def _bound(stream: Stream, n: int, sampled: bool, delta: float) -> float:
     each = delta / 2 if sampled else delta
-    pooling = bank.spec.pooling
+    pooling = stream.spec.pooling
     if isinstance(pooling, Fourier):
-        return rff_pairs_bound(n, bank.m, each) + (group_bound(bank.n_group, n, each) if sampled else 0.0)
-    assert isinstance(pooling, Cdf)  # `_check_known`
-    s = 1 + bank.spec.templates.epsilon
-    group = cdf_group_bound(n, s, bank.m, bank.n_group, each) if sampled else 0.0
-    return cdf_bound(n, s, bank.m, pooling.n_bins, each) + group
+        return rff_pairs_bound(n, stream.m, each) + (group_bound(stream.n_group, n, each) if sampled else 0.0)
+    assert isinstance(pooling, Cdf)  # `_known`
+    s = 1 + stream.spec.templates.epsilon
+    group = cdf_group_bound(n, s, stream.m, stream.n_group, each) if sampled else 0.0
+    return cdf_bound(n, s, stream.m, pooling.n_bins, each) + group
 
 
 def relative_error(estimate: Floats, K: Floats, norm: Any) -> float:

@@ -1,4 +1,4 @@
-"""Vectors -> features of a bank: the first layer pools projections, the second takes the first's Phi."""
+"""Vectors -> features of a bank: each stream pools its projections, then layer 2 takes the Phi of all of them."""
 
 from __future__ import annotations
 
@@ -11,39 +11,53 @@ from streamfeat.bankstore import Bank
 from streamfeat.kernels import Floats
 from streamfeat.pooling import Pass, Size
 from streamfeat.projections import items_at_once, projections
+from streamfeat.streams import Stream, split
 
 Features = NDArray[Any]
 
 
-def size_of(bank: Bank) -> Size:
-    """What poolings are told of a bank."""
-    spec = bank.spec
-    return Size(bank.m, bank.template_d, bank.n_group, spec.templates.epsilon, bank.grid, spec.window.cyclic)
+def size_of(stream: Stream) -> Size:
+    """What poolings are told of a stream."""
+    spec = stream.spec
+    return Size(stream.m, stream.template_d, stream.n_group, spec.templates.epsilon, stream.grid, spec.window.cyclic)
 
 
-def pooled(bank: Bank, vectors: Floats) -> Features:
-    """First layer: (N, d) -> (N, D1), a few items at a time, each alone."""
-    pooling = bank.spec.pooling
-    features = np.empty((len(vectors), pooling.n_features(bank.m)), pooling.dtype)
-    step = items_at_once(bank)
+def pooled(stream: Stream, vectors: Floats) -> Features:
+    """The first layer of one stream: (N, d) -> (N, D), a few items at a time, each alone."""
+    pooling = stream.spec.pooling
+    features = np.empty((len(vectors), stream.n_features), stream.dtype)
+    step = items_at_once(stream)
     for first in range(0, len(vectors), step):
         some = vectors[first : first + step]
-        pooling.pool(Pass(bank.arrays, some, projections(bank, some)), features[first : first + step])
+        pooling.pool(Pass(stream.arrays, some, projections(stream, some)), features[first : first + step])
     return features
 
 
+def first_layer(bank: Bank, vectors: Floats) -> Features:
+    """The first layer of every stream, one after the other: (N, d) -> (N, D1)."""
+    parts = split(vectors, [stream.d for stream in bank.streams])
+    return np.concatenate([pooled(*both) for both in zip(bank.streams, parts, strict=True)], axis=1)
+
+
 def phi(bank: Bank, features: Features) -> Floats:
-    """First layer as float32 whose inner products estimate the pooling's kernel."""
+    """First layer as float32 whose inner products estimate the sum of the streams' kernels."""
     scaled: Floats = features.astype(np.float32)
-    weight = bank.spec.pooling.weight(size_of(bank))
-    if weight != 1:
-        scaled *= np.float32(weight)
+    for stream, part in zip(bank.streams, _columns(bank, scaled), strict=True):
+        weight = stream.spec.pooling.weight(size_of(stream))
+        if weight != 1:
+            np.multiply(part, np.float32(weight), out=part)
     return scaled
+
+
+def _columns(bank: Bank, features: Features) -> list[Features]:
+    """Each stream's part of first layers (..., D1), as views."""
+    ends = np.cumsum([stream.n_features for stream in bank.streams])[:-1]
+    return np.split(features, ends, axis=-1)
 
 
 def features_of(bank: Bank, vectors: Floats) -> Features:
     """All layers: (N, d) -> (N, D)."""
-    layer2, first = bank.spec.layer2, pooled(bank, vectors)
+    layer2, first = bank.spec.layer2, first_layer(bank, vectors)
     if layer2 is None:
         return first
     features = np.empty((len(vectors), layer2.n_features), np.float32)

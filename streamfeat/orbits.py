@@ -1,4 +1,4 @@
-"""What moves a bank's templates: the elements of each factor and their arrays, and the orbits they make."""
+"""What moves a stream's templates: the elements of each factor and their arrays, and the orbits they make."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.bankspec import BankSpec
-from streamfeat.bankstore import Bank
+from streamfeat.bankspec import StreamSpec
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.frontends import FrontEnd
 from streamfeat.groups import (
@@ -25,6 +24,7 @@ from streamfeat.groups import (
 from streamfeat.groups.axes import Axes
 from streamfeat.kernels import LANES, Floats, blocks_of, padded
 from streamfeat.signals.signal import Signal
+from streamfeat.streams import Stream
 
 CHUNK_BYTES = 64 << 20
 """Orbits are computed for as many templates at a time as fit here."""
@@ -66,7 +66,7 @@ class UserOrbits:
 Factor = Elements | WaveformMoves | UserOrbits
 
 
-def takes_orbits(spec: BankSpec) -> bool:
+def takes_orbits(spec: StreamSpec) -> bool:
     """Whether a bank is built from orbits that the caller gives.
 
     Raises
@@ -78,14 +78,14 @@ def takes_orbits(spec: BankSpec) -> bool:
         return False
     if list(spec.group) != [{"factor": USER_ORBITS}] or spec.form != "dense" or spec.templates.source != USER:
         raise ConfigError(
-            f"bank {spec.name!r}: given orbits are the whole group, stored as they are; they need group = "
+            "bank spec: given orbits are the whole group, stored as they are; they need group = "
             f"[{{factor = '{USER_ORBITS}'}}] alone, form = 'dense' and templates.source = 'user', got "
             f"{[dict(factor) for factor in spec.group]}, {spec.form!r} and {spec.templates.source!r}"
         )
     return True
 
 
-def user_orbits(given: Orbits, spec: BankSpec, front_end: FrontEnd) -> UserOrbits:
+def user_orbits(given: Orbits, spec: StreamSpec, front_end: FrontEnd) -> UserOrbits:
     """Given orbits, checked: m of them, G transforms each, every gt at the norm of t if the spec says so.
 
     Parameters
@@ -108,8 +108,8 @@ def user_orbits(given: Orbits, spec: BankSpec, front_end: FrontEnd) -> UserOrbit
         vectors = np.array([[front_end(signal) for signal in orbit] for orbit in given], np.float32)
     if vectors.ndim != 3 or vectors.shape[0] != m or vectors.shape[2] != d or vectors.shape[1] == 0:
         raise ConfigError(
-            f"bank {spec.name!r} takes orbits of shape (m, |G|, d) = ({m}, |G|, {d}), got {vectors.shape}; set "
-            "templates.m to the number of orbits"
+            f"orbits must have the shape (m, |G|, d) = ({m}, |G|, {d}), got {vectors.shape}; set templates.m to the "
+            "number of orbits"
         )
     if not np.isfinite(vectors).all():
         orbit = int(np.argmin(np.isfinite(vectors).all(axis=(1, 2))))
@@ -121,35 +121,35 @@ def user_orbits(given: Orbits, spec: BankSpec, front_end: FrontEnd) -> UserOrbit
 
 
 def factors_of(
-    spec: BankSpec, axes: Axes, operators: Sequence[OperatorStack], rng: np.random.Generator
+    spec: StreamSpec, axes: Axes, operators: Sequence[OperatorStack], rng: np.random.Generator
 ) -> list[Elements]:
     """The elements of every factor that acts on vectors; those called "user" are taken from `operators`, in order."""
     wanted = sum(factor["factor"] == USER for factor in spec.group)
     if wanted != len(operators) or any(stack.d != axes.d for stack in operators):
         raise ConfigError(
-            f"bank {spec.name!r} has {wanted} group factors called 'user' and needs as many operator stacks of "
+            f"the spec has {wanted} group factors called 'user' and needs as many operator stacks of "
             f"d = {axes.d}, got {len(operators)} of d = {[stack.d for stack in operators]}"
         )
     given = iter(operators)
     factors = [next(given) if factor["factor"] == USER else make_factor(factor, axes, rng) for factor in spec.group]
     inputs_first(factors)
     if spec.form == "dense":
-        need_orbits(spec.name, factors)
+        need_orbits(factors)
     return factors
 
 
-def need_orbits(name: str, factors: Sequence[Elements]) -> None:
+def need_orbits(factors: Sequence[Elements]) -> None:
     """Raise `ConfigError` unless templates have an orbit under every factor."""
     without = [str(factor.spec["factor"]) for factor in factors if not factor.linear]
     if without:
         raise ConfigError(
-            f"bank {name!r} has no dense form: {', '.join(without)} depends on the input, there is no gt to be stored; "
+            f"there is no dense form: {', '.join(without)} depends on the input, no gt can be stored; "
             "use form = 'operators'"
         )
 
 
 def operator_arrays(
-    spec: BankSpec, factors: Sequence[Elements], T: Floats, progress: Progress | None
+    spec: StreamSpec, factors: Sequence[Elements], T: Floats, progress: Progress | None
 ) -> dict[str, NDArray[Any]]:
     """Templates and what moves them, as the operators form stores it."""
     arrays: dict[str, NDArray[Any]] = {"templates": blocks_of(T, padded(T.shape[1], 4))}
@@ -171,34 +171,34 @@ def is_operator_array(name: str) -> bool:
     return name in ("templates", "scale", "signs") or (name.startswith("factor") and not name.endswith("_parameters"))
 
 
-def template_vectors(bank: Bank) -> Floats:
-    """The templates, (m, d). Of a dense bank: the first of each orbit, the identity unless the spec left it out."""
-    blocks = bank.arrays["orbits"][:, 0] if bank.form == "dense" else bank.arrays["templates"]
-    d = bank.template_d
-    return np.ascontiguousarray(blocks[:, :d].transpose(0, 2, 1).reshape(-1, d)[: bank.m])
+def template_vectors(stream: Stream) -> Floats:
+    """The templates, (m, d). Of the dense form: the first of each orbit, the identity unless the spec left it out."""
+    blocks = stream.arrays["orbits"][:, 0] if stream.form == "dense" else stream.arrays["templates"]
+    d = stream.template_d
+    return np.ascontiguousarray(blocks[:, :d].transpose(0, 2, 1).reshape(-1, d)[: stream.m])
 
 
-def orbits(bank: Bank, chosen: Sequence[int]) -> Floats:
+def orbits(stream: Stream, chosen: Sequence[int]) -> Floats:
     """gt for the chosen templates and every g, renormalised, (len(chosen), G, d); the last factor fastest.
 
     A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies. Nor do
     the positions of patches: G is 1.
     """
-    if bank.form == "dense":
-        stored = bank.arrays["orbits"]
-        return np.stack([stored[t // LANES, :, : bank.d, t % LANES] for t in chosen])
-    moved = apply_group(bank.factors, template_vectors(bank)[list(chosen)])
-    scale = bank.arrays.get("scale")
+    if stream.form == "dense":
+        stored = stream.arrays["orbits"]
+        return np.stack([stored[t // LANES, :, : stream.d, t % LANES] for t in chosen])
+    moved = apply_group(stream.factors, template_vectors(stream)[list(chosen)])
+    scale = stream.arrays.get("scale")
     if scale is not None:
         moved *= np.stack([scale[t // LANES, :, t % LANES] for t in chosen])[:, :, None]
     return moved
 
 
-def every_orbit(bank: Bank) -> Iterator[Floats]:
+def every_orbit(stream: Stream) -> Iterator[Floats]:
     """The orbit of each template, (G, d), some templates at a time."""
-    step = max(1, CHUNK_BYTES // (4 * bank.n_group * bank.d))
-    for first in range(0, bank.m, step):
-        yield from orbits(bank, range(first, min(first + step, bank.m)))
+    step = max(1, CHUNK_BYTES // (4 * stream.n_group * stream.d))
+    for first in range(0, stream.m, step):
+        yield from orbits(stream, range(first, min(first + step, stream.m)))
 
 
 def moved_recording(front_end: FrontEnd, moves: Sequence[WaveformMoves], signal: Signal) -> Floats:

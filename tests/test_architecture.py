@@ -15,7 +15,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("errors", "kernels", "spec", "directory"),
     ("config", "signals", "groups", "templates", "pooling", "layer2", "windows", "learn", "exact", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
-    ("bankstore", "model", "connection"),
+    ("streams", "bankstore", "model", "connection"),
     ("projections", "layers", "orbits"),
     ("bank",),
     ("featuremap",),
@@ -25,7 +25,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
-WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors"), ("layers", "projections")}
+WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors"), ("layers", "projections"), ("bankstore", "streams")}
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 

@@ -69,6 +69,6 @@ def test_a_bank_is_built_from_a_file_of_arrays(tmp_path: Path) -> None:
         'thresholds = "quantile"\nn_bins = 4\n'
     )
     bank = open_bank(build_named(str(tmp_path / "s.toml"), tmp_path, sources=[tmp_path / "x.npy"]))
-    assert (bank.m, bank.n_group, bank.d) == (7, 120, 40)
+    assert (bank.only.m, bank.only.n_group, bank.d) == (7, 120, 40)
     with pytest.raises(InvalidArgument, match=r"s\.toml: not a readable \.npy"):
         build_named(str(tmp_path / "s.toml"), tmp_path, sources=[tmp_path / "s.toml"])

@@ -84,16 +84,16 @@ def test_a_spec_with_its_defaults_written_out_is_the_same_bank(bank: Bank) -> No
 
 def test_orbits_are_templates_moved_and_renormalised(bank: Bank) -> None:
     """The identity comes first, every gt has the norm of t, and projections are those of the definition."""
-    T, all_gt = template_vectors(bank), orbits(bank, range(bank.m))
-    assert all_gt.shape == (bank.m, 27, 16)
+    T, all_gt = template_vectors(bank.only), orbits(bank.only, range(bank.only.m))
+    assert all_gt.shape == (bank.only.m, 27, 16)
     np.testing.assert_array_equal(all_gt[:, 0], T)
     norms = np.linalg.norm(all_gt, axis=2) / np.linalg.norm(T, axis=1)[:, None]
     np.testing.assert_allclose(norms, 1, atol=1e-6)  # float32
     x = np.random.default_rng(1).standard_normal((3, 16)).astype(np.float32)
-    (_, P), *rest = projections(bank, x)
+    (_, P), *rest = projections(bank.only, x)
     assert not rest
     expected = np.einsum("tgd,nd->ngt", all_gt.astype(np.float64), x.astype(np.float64))
-    np.testing.assert_allclose(P[:, :, : bank.m], expected, atol=16 * 1e-6)  # d sums of float32
+    np.testing.assert_allclose(P[:, :, : bank.only.m], expected, atol=16 * 1e-6)  # d sums of float32
 
 
 def test_a_template_moved_out_of_sight_has_scale_zero() -> None:
@@ -103,7 +103,7 @@ def test_a_template_moved_out_of_sight_has_scale_zero() -> None:
         templates={"source": "user", "m": 1},
     )
     built = build_bank(BankSpec.from_dict(spec), templates=np.eye(16)[:1])
-    gt = orbits(built, [0])[0]
+    gt = orbits(built.only, [0])[0]
     assert np.isfinite(gt).all()
     assert (np.linalg.norm(gt, axis=1) > 0).tolist() == [True, False, False, False, False]
 
@@ -112,15 +112,16 @@ def test_without_renormalising_nothing_is_scaled() -> None:
     """renormalise = false keeps gt as the operators give it."""
     built = bank_of(renormalise=False)
     assert "scale" not in built.arrays
-    assert (np.linalg.norm(orbits(built, [0])[0], axis=1) < np.linalg.norm(template_vectors(built)[0]) - 1e-3).any()
+    longest = np.linalg.norm(template_vectors(built.only)[0])
+    assert (np.linalg.norm(orbits(built.only, [0])[0], axis=1) < longest - 1e-3).any()
 
 
 def test_the_plain_twin_keeps_the_templates() -> None:
     """|G| = 1 differs by the group alone."""
     spec = BankSpec.from_dict(small(group=[ROTATION], templates={"source": "data", "m": 8}))
     full, plain = build_bank(spec, pictures(30)), build_bank(spec.plain(), pictures(30))
-    assert (full.n_group, plain.n_group) == (3, 1)
-    np.testing.assert_array_equal(template_vectors(full), template_vectors(plain))
+    assert (full.only.n_group, plain.only.n_group) == (3, 1)
+    np.testing.assert_array_equal(template_vectors(full.only), template_vectors(plain.only))
 
 
 def test_thresholds_are_what_they_are_called() -> None:
@@ -157,7 +158,7 @@ def test_a_saved_bank_opens_as_it_was(bank: Bank, tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, bank.arrays[name])
         assert not array.flags.writeable
         assert isinstance(array.base, np.memmap)
-    assert bank.axes == opened.axes
+    assert bank.only.axes == opened.only.axes
 
 
 def test_saving_twice_changes_nothing(bank: Bank, tmp_path: Path) -> None:
@@ -296,10 +297,10 @@ def test_banks_are_found_by_name_and_by_hash(bank: Bank, tmp_path: Path) -> None
 def test_materialising_keeps_every_gt(bank: Bank) -> None:
     """The dense form holds what the operators form stands for, under a hash of its own."""
     dense = materialise(bank)
-    assert (dense.form, dense.n_features, dense.n_group) == ("dense", bank.n_features, bank.n_group)
+    assert (dense.only.form, dense.n_features, dense.only.n_group) == ("dense", bank.n_features, bank.only.n_group)
     assert dense.hash != bank.hash
-    np.testing.assert_array_equal(orbits(dense, range(bank.m)), orbits(bank, range(bank.m)))
-    np.testing.assert_array_equal(template_vectors(dense), template_vectors(bank))
+    np.testing.assert_array_equal(orbits(dense.only, range(bank.only.m)), orbits(bank.only, range(bank.only.m)))
+    np.testing.assert_array_equal(template_vectors(dense.only), template_vectors(bank.only))
     assert materialise(dense) is dense
     assert bank_of(form="dense").hash == dense.hash
 
@@ -319,7 +320,7 @@ def test_counts_of_both_forms_differ_only_at_thresholds() -> None:
     dense = materialise(built)
     of_operators, of_dense = (FeatureMap(b).transform(signals).astype(int) for b in (built, dense))
     vectors = np.stack([FeatureMap(built).front_end(s) for s in signals]).astype(np.float64)
-    exact = np.einsum("tgd,nd->ntg", orbits(dense, range(70)).astype(np.float64), vectors)
+    exact = np.einsum("tgd,nd->ntg", orbits(dense.only, range(70)).astype(np.float64), vectors)
     tau = dense.arrays["thresholds"].transpose(0, 2, 1).reshape(-1, 9)[:70].astype(np.float64)
     # d = 256 products and sums of float32 on either side, |x| = 1, |t| < 1.3
     rounding = 256 * np.finfo(np.float32).eps
@@ -346,8 +347,8 @@ def test_a_users_group_is_taken_as_it_is() -> None:
     swap_halves = np.roll(np.eye(16), 8, axis=0)
     spec = BankSpec.from_dict(small(group=[{"factor": "user"}, SHIFT]))
     built = build_bank(spec, operators=[user_stack(np.stack([np.eye(16), swap_halves]))])
-    assert built.n_group == 18
-    np.testing.assert_array_equal(orbits(built, [3])[0, 9], template_vectors(built)[3] @ swap_halves.T)
+    assert built.only.n_group == 18
+    np.testing.assert_array_equal(orbits(built.only, [3])[0, 9], template_vectors(built.only)[3] @ swap_halves.T)
     with pytest.raises(ConfigError, match="1 group factors called 'user'"):
         build_bank(spec)
 
@@ -369,10 +370,10 @@ def test_waveform_factors_move_recordings_before_the_front_end() -> None:
     """A dense bank holds front_end(g t), the identity first, with the templates of its plain twin."""
     spec = BankSpec.from_dict(WAVEFORM)
     built = build_bank(spec, words(6))
-    gt = orbits(built, range(3))
+    gt = orbits(built.only, range(3))
     assert gt.shape == (3, 9, 800)
     np.testing.assert_allclose(np.linalg.norm(gt, axis=2), 1, atol=1e-6)
-    np.testing.assert_array_equal(gt[:, 0], template_vectors(build_bank(spec.plain(), words(6))))
+    np.testing.assert_array_equal(gt[:, 0], template_vectors(build_bank(spec.plain(), words(6)).only))
     assert built.hash == build_bank(spec, words(6)).hash
     tempo, pitch = (built.arrays[f"factor{j}_parameters"] for j in (0, 1))
     assert (tempo.shape, pitch.shape) == ((3, 1), (3, 1))
@@ -419,7 +420,7 @@ def test_progress_reaches_the_end() -> None:
 def test_many_items_share_a_pass_when_the_group_is_small(bank: Bank) -> None:
     """A bank without a group takes 32 items at once, one with 27 elements takes one, a dense one four."""
     plain = build_bank(bank.spec.plain())
-    assert [items_at_once(b) for b in (plain, bank, materialise(bank))] == [32, 1, 4]
+    assert [items_at_once(b.only) for b in (plain, bank, materialise(bank))] == [32, 1, 4]
 
 
 def test_a_harmed_bank_comes_back_as_its_message_says(bank: Bank, tmp_path: Path) -> None:

@@ -92,11 +92,11 @@ def test_the_width_is_said_or_found() -> None:
     """Said; else the spec's; else the median distance; else an error that says what to do."""
     fourier = spec(templates={"source": "fourier", "m": 20}, pooling={"kind": "fourier", "sigma": 0.3})
     said, own = (fit_baseline("rff", fourier, sigma=sigma) for sigma in (0.6, None))
-    np.testing.assert_allclose(own.bank.spec.pooling.sigma, 0.3)  # type: ignore[attr-defined]
-    assert said.bank.spec.pooling.sigma == 0.6  # type: ignore[attr-defined]
+    np.testing.assert_allclose(own.bank.only.spec.pooling.sigma, 0.3)  # type: ignore[attr-defined]
+    assert said.bank.only.spec.pooling.sigma == 0.6  # type: ignore[attr-defined]
     found = fit_baseline("rff", spec(), sequences())
     # letters agree in none or one of three places: distances sqrt(2) and sqrt(4/3), of unit vectors
-    assert found.bank.spec.pooling.sigma == pytest.approx((4 / 3) ** 0.5, rel=1e-6)  # type: ignore[attr-defined]
+    assert found.bank.only.spec.pooling.sigma == pytest.approx((4 / 3) ** 0.5, rel=1e-6)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="need sigma"):
         fit_baseline("rff", spec())
     with pytest.raises(ConfigError, match="are the same"):

@@ -27,7 +27,7 @@ def test_rows_are_templates_and_columns_their_orbit(bank: Bank) -> None:
     side = 56 + 2 * GAP  # 28 x 28 enlarged twice
     assert sheet.shape == (3 * side, 4 * side)
     assert sheet.dtype == np.uint8
-    for row, template in enumerate(template_vectors(bank)[:3]):
+    for row, template in enumerate(template_vectors(bank.only)[:3]):
         strip = sheet[row * side : (row + 1) * side]
         cell = strip[GAP : side - GAP : 2, GAP : side - GAP : 2].astype(float)
         assert np.corrcoef(cell.ravel(), template)[0, 1] > 0.999  # rounded to 256 levels
@@ -40,9 +40,9 @@ def test_never_more_than_there_is(bank: Bank, audio_bank: Path) -> None:
     """Rows up to m, columns up to |G|, each element once."""
     audio = open_bank(audio_bank)
     sheet = contact_sheet(audio, n_templates=1, n_elements=1000)
-    narrow = contact_sheet(audio, n_templates=1, n_elements=audio.n_group)
+    narrow = contact_sheet(audio, n_templates=1, n_elements=audio.only.n_group)
     assert sheet.size == narrow.size
-    first, last = orbits(bank, [0])[0][[0, -1]]
+    first, last = orbits(bank.only, [0])[0][[0, -1]]
     two = np.asarray(contact_sheet(bank, n_templates=1, n_elements=2)).astype(float)[GAP:-GAP:2]
     for vector, start in ((first, GAP), (last, 56 + 3 * GAP)):
         assert np.corrcoef(two[:28, start : start + 56 : 2].ravel(), vector)[0, 1] > 0.999
@@ -57,7 +57,7 @@ def test_patches_stand_side_by_side_above_their_cells() -> None:
     sheet = np.asarray(contact_sheet(patches, n_templates=2, n_elements=3)).astype(float)
     side = 56 + 2 * GAP
     assert sheet.shape == (4 * side, 3 * side)
-    for i, template in enumerate(template_vectors(patches)[:6]):
+    for i, template in enumerate(template_vectors(patches.only)[:6]):
         top, left = i // 3 * side + GAP, i % 3 * side + GAP
         drawn = sheet[top : top + 56 : 8, left : left + 56 : 8]
         assert np.corrcoef(drawn.ravel(), template)[0, 1] > 0.999  # rounded to 256 levels
@@ -77,7 +77,7 @@ def test_colour_patches_are_drawn_in_colours_above_grey_cells() -> None:
     sheet = np.asarray(contact_sheet(bank, n_templates=1, n_elements=3)).astype(float)
     assert sheet.shape == ((64 + 2 * (56)) + 6 * GAP, 3 * (56 + 2 * GAP), 3)
     drawn = sheet[GAP : GAP + 64 : 8, GAP : GAP + 56 : 8]
-    assert np.corrcoef(drawn.ravel(), template_vectors(bank)[0])[0, 1] > 0.999  # rounded to 256 levels
+    assert np.corrcoef(drawn.ravel(), template_vectors(bank.only)[0])[0, 1] > 0.999  # rounded to 256 levels
     inner_zone = sheet[64 + 3 * GAP : 64 + 3 * GAP + 56]
     assert (inner_zone[:28, GAP : GAP + 112] == 255).all()
     assert not inner_zone[28:, GAP : GAP + 112].any()

@@ -99,7 +99,7 @@ def test_counts_are_those_of_the_definition() -> None:
     """Every count equals the naive one, but where a float64 projection lies within rounding of its threshold."""
     fmap = map_of()
     tau = fmap.bank.arrays["thresholds"].transpose(0, 2, 1).reshape(-1, 9)[:70]
-    all_gt = orbits(fmap.bank, range(70))
+    all_gt = orbits(fmap.bank.only, range(70))
     for signal in pictures(4, side=16):
         x = fmap.front_end(signal)
         P = all_gt.astype(np.float64) @ x.astype(np.float64)
@@ -112,7 +112,7 @@ def test_counts_are_those_of_the_definition() -> None:
 def test_fourier_features_are_those_of_the_definition() -> None:
     """Means of cos, then of sin, of <x, g w>, over sqrt(m): Raj et al. 2017, eq. 7."""
     fmap = map_of(**FOURIER)
-    all_gw = orbits(fmap.bank, range(70)).astype(np.float64)
+    all_gw = orbits(fmap.bank.only, range(70)).astype(np.float64)
     for signal in pictures(3, side=16):
         P = all_gw @ fmap.front_end(signal).astype(np.float64)
         expected = np.concatenate([np.cos(P).mean(axis=1), np.sin(P).mean(axis=1)]) / math.sqrt(70)
@@ -211,7 +211,7 @@ def test_a_full_group_makes_features_invariant() -> None:
     x = unit_vectors(1, 4, 0)[0]
     orbit = np.array([x[list(p)] for p in itertools.permutations(range(4))])
     counts = fmap.of_vectors(orbit).astype(int)
-    exact = orbits(fmap.bank, range(50)).astype(np.float64) @ x.astype(np.float64)
+    exact = orbits(fmap.bank.only, range(50)).astype(np.float64) @ x.astype(np.float64)
     tau = fmap.bank.arrays["thresholds"][0, :, 0].astype(np.float64)
     assert np.abs(exact[:, :, None] - tau).min() > 1e-6, "a tie"
     np.testing.assert_array_equal(counts, np.broadcast_to(counts[0], counts.shape))
@@ -231,7 +231,7 @@ def test_the_sum_over_thresholds_is_the_integral(n_bins: int, seed: int) -> None
     """For every template 0 < (s/n) sum F_x F_z - integral <= s/n; the integral has a closed form."""
     fmap = FeatureMap(group_bank(cyclic(5), m=8, n_bins=n_bins))
     x, z = unit_vectors(2, 5, seed)
-    P = (orbits(fmap.bank, range(8)).astype(np.float64) @ np.array([x, z], np.float64).T).transpose(2, 0, 1)
+    P = (orbits(fmap.bank.only, range(8)).astype(np.float64) @ np.array([x, z], np.float64).T).transpose(2, 0, 1)
     s = 1.4
     larger = np.maximum(P[0][:, :, None], P[1][:, None, :])
     integral = s - np.clip(larger, -s, s).mean(axis=(1, 2))

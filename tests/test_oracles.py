@@ -142,8 +142,8 @@ def test_fourier_pairs_have_half_the_variance_of_cosines_with_offsets() -> None:
     fmap = fourier_map(None, d, 32 * draws, sigma, seed=4)
     psi = fmap.of_vectors(np.array([x, z])).astype(float).reshape(2, 2, draws, 32) * math.sqrt(draws)
     pairs = (psi[0] * psi[1]).sum(axis=(0, 2))
-    W = template_vectors(fmap.bank).astype(float)
-    W = np.concatenate([W, template_vectors(fourier_map(None, d, 32 * draws, sigma, seed=5).bank).astype(float)])
+    W = template_vectors(fmap.bank.only).astype(float)
+    W = np.concatenate([W, template_vectors(fourier_map(None, d, 32 * draws, sigma, seed=5).bank.only).astype(float)])
     offsets = np.random.default_rng(6).uniform(0, 2 * math.pi, len(W))
     cosines = 2 * np.cos(W @ x + offsets) * np.cos(W @ z + offsets)
     singles = cosines.reshape(draws, 64).mean(axis=1)
@@ -177,7 +177,7 @@ def test_means_of_linear_kernels_see_the_average_of_an_orbit() -> None:
     expected = float(x.sum(dtype=float) * z.sum(dtype=float)) / d / d
     within(m * phi[0] * phi[1], expected)
     np.testing.assert_allclose(
-        fmap.of_vectors(x[None])[0], x.mean() * template_vectors(fmap.bank).sum(axis=1), atol=1e-5
+        fmap.of_vectors(x[None])[0], x.mean() * template_vectors(fmap.bank.only).sum(axis=1), atol=1e-5
     )
 
 
@@ -208,7 +208,7 @@ def test_a_structured_bank_keeps_its_signs() -> None:
     bank = map_of(None, 12, {"source": "hadamard", "m": 40}, {"kind": "fourier", "sigma": 0.5}).bank
     assert bank.arrays["signs"].shape == (3, 3, 16)
     assert bank.arrays["signs"].dtype.str == "|i1"
-    norms = np.linalg.norm(template_vectors(bank).astype(float), axis=1)
+    norms = np.linalg.norm(template_vectors(bank.only).astype(float), axis=1)
     np.testing.assert_allclose(norms, math.sqrt(12) / 0.5, rtol=1e-6)  # float32
 
 

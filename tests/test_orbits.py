@@ -37,9 +37,9 @@ def test_an_array_of_orbits_is_the_bank() -> None:
     """gt as given, in its order, the first of each orbit the template; features are those of the definition."""
     array = given_orbits()
     bank = build_bank(spec(renormalise=False), orbits=array)
-    assert (bank.form, bank.m, bank.n_group, bank.d) == ("dense", 5, 7, 16)
-    np.testing.assert_array_equal(orbits(bank, range(5)), array)
-    np.testing.assert_array_equal(template_vectors(bank), array[:, 0])
+    assert (bank.only.form, bank.only.m, bank.only.n_group, bank.d) == ("dense", 5, 7, 16)
+    np.testing.assert_array_equal(orbits(bank.only, range(5)), array)
+    np.testing.assert_array_equal(template_vectors(bank.only), array[:, 0])
     np.testing.assert_array_equal(bank.arrays["factor0_parameters"].ravel(), np.arange(7))
     assert "unitarity_defect" not in bank.manifest["factors"][0]
     fmap = FeatureMap(bank)
@@ -47,14 +47,14 @@ def test_an_array_of_orbits_is_the_bank() -> None:
     tau = bank.arrays["thresholds"][0, :, :5].T
     np.testing.assert_array_equal(fmap.of_vectors(x[None])[0].reshape(5, -1), naive.cdf_feature(array, tau, x))
     array[:] = 0
-    assert orbits(bank, [0]).any()  # the caller's array is his own
+    assert orbits(bank.only, [0]).any()  # the caller's array is his own
 
 
 def test_renormalised_orbits_have_the_norm_of_their_template() -> None:
     """Every gt at |t|; what is zero stays zero."""
     array = given_orbits()
     array[2, 3] = 0
-    norms = np.linalg.norm(orbits(build_bank(spec(), orbits=array), range(5)), axis=2)
+    norms = np.linalg.norm(orbits(build_bank(spec(), orbits=array).only, range(5)), axis=2)
     wanted = np.repeat(np.linalg.norm(array[:, :1], axis=2), 7, axis=1)
     wanted[2, 3] = 0
     np.testing.assert_allclose(norms, wanted, rtol=1e-6)  # float32
@@ -101,7 +101,7 @@ def test_a_folder_an_orbit(tmp_path: Path) -> None:
     assert bank.hash == again.hash
     front_end = FeatureMap(bank).front_end
     wanted = np.array([[front_end(signal) for signal in orbit] for orbit in told])
-    np.testing.assert_allclose(orbits(bank, range(5)), wanted, atol=1e-6)  # unit norms, renormalised in float32
+    np.testing.assert_allclose(orbits(bank.only, range(5)), wanted, atol=1e-6)  # unit norms, renormalised in float32
 
 
 def test_an_npy_file_of_orbits(tmp_path: Path) -> None:

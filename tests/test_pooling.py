@@ -63,9 +63,9 @@ def fmap(request: pytest.FixtureRequest) -> FeatureMap:
 
 def defined(fmap: FeatureMap, x: NDArray[Any]) -> NDArray[np.float64]:
     """The feature of a vector as the definition reads, (m, k), from every gt; Nystrom by an eigendecomposition."""
-    pooling: Any = fmap.bank.spec.pooling
+    pooling: Any = fmap.bank.spec.only.pooling
     kernel = {name: value for name, value in vars(pooling.kernel).items() if value is not None}
-    V = naive.orbit_values(kernel, orbits(fmap.bank, range(fmap.bank.m)), x)
+    V = naive.orbit_values(kernel, orbits(fmap.bank.only, range(fmap.bank.only.m)), x)
     if pooling.kind == "quantiles":
         return naive.quantiles(V.T, pooling.n)
     if pooling.kind == "max":
@@ -190,8 +190,8 @@ def test_landmarks_meet_inputs_that_are_moved_by_a_rule() -> None:
     """mean_g k(gx, z) over the sorted copies of x, whitened; no orbit of a landmark is there to be averaged."""
     fmap = coulomb("base")
     x = fmap.front_end(Signal("array", np.arange(25, dtype=np.float32).reshape(5, 5) % 7))
-    moved = move(fmap.bank, x[None])[: fmap.bank.n_group, :25]
-    values = BaseKernel("rbf", sigma=0.7).gram(moved, template_vectors(fmap.bank)).mean(axis=0)
+    moved = move(fmap.bank.only, x[None])[: fmap.bank.only.n_group, :25]
+    values = BaseKernel("rbf", sigma=0.7).gram(moved, template_vectors(fmap.bank.only)).mean(axis=0)
     expected = fmap.bank.arrays["whitening"].astype(float) @ values
     np.testing.assert_allclose(fmap.of_vectors(x[None])[0], expected, atol=1e-5)  # float32
     with pytest.raises(ConfigError, match="use gram = 'base'"):
@@ -277,7 +277,7 @@ def test_a_kind_of_pooling_is_one_class_in_a_table(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(POOLINGS, "smallest", Smallest)
     fmap = FeatureMap.open(map_of({"kind": "smallest", "times": 2}).bank.save(tmp_path))
     x = fmap.front_end(pictures(1, side=16)[0])
-    smallest = (orbits(fmap.bank, range(70)) @ x).min(axis=1)
+    smallest = (orbits(fmap.bank.only, range(70)) @ x).min(axis=1)
     np.testing.assert_allclose(fmap.of_vectors(x[None])[0], 2 * smallest, atol=1e-5)  # float32 sums of 256
     np.testing.assert_array_equal(fmap.dense(fmap.of_vectors(x[None])), fmap.of_vectors(x[None]) / 2)
     with pytest.raises(ConfigError, match="'smallest' has no parameter 'n'; known: times"):
@@ -343,11 +343,11 @@ def test_frequencies_are_no_templates() -> None:
 
 def pinned(fmap: FeatureMap, x: NDArray[np.float32]) -> NDArray[np.float64]:
     """A CDF or Fourier feature from stored arrays and projections alone, as the first version computed it."""
-    P = orbits(fmap.bank, range(fmap.bank.m)).astype(np.float64) @ x.astype(np.float64)
+    P = orbits(fmap.bank.only, range(fmap.bank.only.m)).astype(np.float64) @ x.astype(np.float64)
     if fmap.bank.dtype == "<u2":
-        tau = fmap.bank.arrays["thresholds"].transpose(0, 2, 1)[0, : fmap.bank.m]
+        tau = fmap.bank.arrays["thresholds"].transpose(0, 2, 1)[0, : fmap.bank.only.m]
         return np.asarray((P[:, :, None] <= tau[:, None, :]).sum(axis=1), np.float64).ravel()
-    return np.asarray(np.concatenate([np.cos(P).mean(axis=1), np.sin(P).mean(axis=1)]) / np.sqrt(fmap.bank.m))
+    return np.asarray(np.concatenate([np.cos(P).mean(axis=1), np.sin(P).mean(axis=1)]) / np.sqrt(fmap.bank.only.m))
 
 
 TINY: dict[str, tuple[Callable[[], Bank], str]] = {
@@ -383,4 +383,4 @@ def test_banks_of_the_first_version_stay_as_they_were(kind: str) -> None:
         expected = pinned(fmap, fmap.front_end(signal))
         # no projection lies within rounding of a threshold here; cos and sin to 1e-6
         np.testing.assert_allclose(fmap.one(signal), expected, atol=2e-6 if kind == "fourier" else 0.0)
-    assert template_vectors(fmap.bank).shape == (8, 16)
+    assert template_vectors(fmap.bank.only).shape == (8, 16)

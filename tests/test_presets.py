@@ -37,10 +37,10 @@ def test_a_preset_is_built_once(name: str, tmp_path: Path) -> None:
 def test_a_preset_of_another_version_is_built_again(tmp_path: Path) -> None:
     """A bank of the name, from another spec, is not taken for it; both lie there."""
     spec = BankSpec.preset("digits-audio")
-    other = build_bank(replace(spec, templates=replace(spec.templates, m=16))).save(tmp_path)
+    other = build_bank(spec.of_one(spec.name, templates=replace(spec.only.templates, m=16))).save(tmp_path)
     path = ensure_bank("digits-audio", tmp_path)
     assert path != other
-    assert open_bank(path).m == spec.templates.m
+    assert open_bank(path).only.m == spec.only.templates.m
     assert ensure_bank("digits-audio", tmp_path) == path
 
 
@@ -49,7 +49,7 @@ def test_plain_is_a_bank_of_its_own(tmp_path: Path) -> None:
     said: list[str] = []
     plain = ensure_bank("digits-audio", tmp_path, plain=True, say=said.append)
     full = ensure_bank("digits-audio", tmp_path, say=said.append)
-    assert (open_bank(plain).n_group, open_bank(full).n_group) == (1, 15)
+    assert (open_bank(plain).only.n_group, open_bank(full).only.n_group) == (1, 15)
     assert ensure_bank("digits-audio", tmp_path, plain=True, say=said.append) == plain
     assert len(said) == 2
 

@@ -230,7 +230,7 @@ def test_banks_move_atoms_as_the_law_says() -> None:
     orders = problem.law.sample(6, np.random.default_rng([0, 6]))
     flat = problem.flat.astype(np.float32)
     moved = move_atoms(problem.matrices.astype(np.float32), orders)
-    np.testing.assert_array_equal(move(fmap.bank, flat)[:18, :529].reshape(3, 6, 529), moved)
+    np.testing.assert_array_equal(move(fmap.bank.only, flat)[:18, :529].reshape(3, 6, 529), moved)
     K: Floats = orbit_mean(moved, moved, gaussian(problem.sigma))
     np.testing.assert_allclose(own_kernel(fmap.bank, flat), K, rtol=1e-12)
 

@@ -164,7 +164,7 @@ def test_a_source_is_one_class_in_a_table(monkeypatch: pytest.MonkeyPatch) -> No
     """With a line in SOURCES a bank is built from it."""
     monkeypatch.setitem(SOURCES, "steps", Steps)
     bank = build_bank(BankSpec.from_dict(small(templates={"source": "steps", "m": 8})))
-    np.testing.assert_array_equal(template_vectors(bank), np.tri(8, 16))
+    np.testing.assert_array_equal(template_vectors(bank.only), np.tri(8, 16))
     with pytest.raises(ConfigError, match=r"templates\.source with pooling\.kind = 'fourier' must be one of"):
         BankSpec.from_dict(small(templates={"source": "steps", "m": 8}, pooling={"kind": "fourier", "sigma": 1}))
 

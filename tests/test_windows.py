@@ -64,7 +64,7 @@ def fmap(request: pytest.FixtureRequest) -> FeatureMap:
 
 def naive_patches(fmap: FeatureMap, x: NDArray[np.float32], contrast: float = 0.2) -> NDArray[np.float64]:
     """(rows, columns, d) of a front end's vector, normalised."""
-    V = naive.patches(x.reshape(fmap.bank.axes.shape), SIZE, STEPS, PAD)
+    V = naive.patches(x.reshape(fmap.bank.only.axes.shape), SIZE, STEPS, PAD)
     return np.asarray(V / (np.linalg.norm(V, axis=2, keepdims=True) + contrast))
 
 
@@ -170,22 +170,22 @@ def test_patches_to_learn_from_are_drawn_from_all_signals_alike() -> None:
 
 def defined(fmap: FeatureMap, x: NDArray[np.float32]) -> NDArray[np.float64]:
     """The feature as the definition reads, in the order of its columns, in float64."""
-    bank, pooling = fmap.bank, fmap.bank.spec.pooling
-    P = naive_patches(fmap, x) @ template_vectors(bank).astype(np.float64).T  # (rows, columns, m)
+    bank, pooling = fmap.bank, fmap.bank.spec.only.pooling
+    P = naive_patches(fmap, x) @ template_vectors(bank.only).astype(np.float64).T  # (rows, columns, m)
     table = bank.spec.as_dict()["pooling"]
     cells = {"rows": 1, "columns": 1, "overlap": 0} if table["cells"] == "whole" else table["cells"]
-    weights = naive.cell_weights(cells["rows"], cells["columns"], bank.grid, cells["overlap"])
+    weights = naive.cell_weights(cells["rows"], cells["columns"], bank.only.grid, cells["overlap"])
     if pooling.kind == "fourier":
         waves = [np.einsum("krc,rcm->km", weights, of(table["gain"] * P)) for of in (np.cos, np.sin)]
-        return np.ravel(waves) / math.sqrt(len(weights) * bank.m)
+        return np.ravel(waves) / math.sqrt(len(weights) * bank.only.m)
     if pooling.kind == "max":
         parts = weights / weights.max(axis=(1, 2), keepdims=True)
         return np.array([(P[w > 0] * w[w > 0][:, None]).max(axis=0) for w in parts]).ravel()
     if pooling.kind == "moments":
-        V = (P.reshape(-1, bank.m) + 1) ** 2
+        V = (P.reshape(-1, bank.only.m) + 1) ** 2
         return naive.power_means(V, 2).ravel()
     K = bank.arrays["thresholds"]
-    tau = K.transpose(0, 2, 1).reshape(-1, K.shape[1])[: bank.m]
+    tau = K.transpose(0, 2, 1).reshape(-1, K.shape[1])[: bank.only.m]
     below = P[:, :, :, None] <= tau
     return np.array([below[w > 0].sum(axis=0) for w in weights], np.float64).ravel()
 
@@ -208,8 +208,8 @@ def test_projections_are_inner_products_of_patches() -> None:
     """In C order of the grid, whatever the patch's size is filled up to."""
     fmap = FeatureMap(bank_of())
     x = fmap.front_end(pictures(1, side=20, seed=3)[0])
-    expected = naive_patches(fmap, x).reshape(66, 12) @ template_vectors(fmap.bank).astype(np.float64).T
-    for block, P in projections(fmap.bank, x[None]):
+    expected = naive_patches(fmap, x).reshape(66, 12) @ template_vectors(fmap.bank.only).astype(np.float64).T
+    for block, P in projections(fmap.bank.only, x[None]):
         assert P.shape == (1, 66, LANES)
         wanted = expected[:, block * LANES : (block + 1) * LANES]
         np.testing.assert_allclose(P[0, :, : wanted.shape[1]], wanted, atol=3e-6)  # float32
@@ -267,11 +267,12 @@ def test_a_saved_bank_is_the_same(tmp_path: Path) -> None:
     assert bank.hash == bank_of().hash != bank_of(seed=1).hash
     opened = open_bank(bank.save(tmp_path))
     assert BankSpec.from_dict(opened.spec.as_dict()) == opened.spec
-    assert (opened.template_shape, opened.template_d, opened.grid, opened.n_group) == ((4, 3), 12, (6, 11), 66)
+    stream = opened.only
+    assert (stream.template_shape, stream.template_d, stream.grid, stream.n_group) == ((4, 3), 12, (6, 11), 66)
     signals = pictures(5, side=20)
     np.testing.assert_array_equal(FeatureMap(opened).transform(signals), FeatureMap(bank).transform(signals))
     assert not opened.arrays["cell_rows"].flags.writeable
-    np.testing.assert_array_equal(orbits(opened, [3, 69])[:, 0], template_vectors(opened)[[3, 69]])
+    np.testing.assert_array_equal(orbits(opened.only, [3, 69])[:, 0], template_vectors(opened.only)[[3, 69]])
 
 
 @pytest.mark.parametrize("source", ["gaussian", "hadamard", "data", "landmarks", "user", "fourier"])
@@ -282,7 +283,7 @@ def test_templates_of_patches_come_from_every_source(source: str) -> None:
     signals = pictures(3, side=20)
     given = np.eye(20, 12) if source == "user" else None
     bank = build_bank(spec, signals if spec.needs_signals else None, templates=given)
-    T = template_vectors(bank)
+    T = template_vectors(bank.only)
     assert T.shape == (20, 12)
     if source in ("data", "landmarks"):
         np.testing.assert_allclose(T.sum(axis=1), 0, atol=1e-6)  # float32: patches have no mean
@@ -315,7 +316,7 @@ def test_templates_of_colour_patches_know_colours() -> None:
     pooling = {"kind": "fourier", "gain": 1.2, "cells": {"rows": 2, "columns": 2, "overlap": 0.5}}
     spec = spec_of(pooling, front_end=front_end, window=window, templates=templates)
     fmap = FeatureMap(build_bank(spec, coloured))
-    assert (fmap.bank.template_shape, fmap.bank.grid) == ((6, 6, 3), (11, 11))
+    assert (fmap.bank.only.template_shape, fmap.bank.only.grid) == ((6, 6, 3), (11, 11))
     grey = [Signal("image", s.samples.mean(axis=2).astype(np.uint8)) for s in coloured]
     apart = np.linalg.norm(fmap.transform(coloured) - fmap.transform(grey), axis=1)
     assert apart.min() > 0.05 * np.linalg.norm(fmap.transform(coloured), axis=1).max()

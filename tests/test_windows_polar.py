@@ -151,17 +151,17 @@ def test_patches_to_learn_from_are_drawn_from_all_signals_alike() -> None:
 
 def defined(fmap: FeatureMap, plane: Array) -> Array:
     """cos and sin in cells, as the definition reads, in float64."""
-    window, bank = fmap.bank.spec.window, fmap.bank
+    window, bank = fmap.bank.spec.only.window, fmap.bank
     assert isinstance(window, Polar)
     n = window.rings, window.angles
     V = naive_windows.polar_patches(plane, (window.height, window.width), n, (window.inner, window.outer))
     V /= np.linalg.norm(V, axis=2, keepdims=True) + 0.2
-    P = V @ template_vectors(bank).astype(np.float64).T
+    P = V @ template_vectors(bank.only).astype(np.float64).T
     cells = bank.spec.as_dict()["pooling"]["cells"]
     zones = axis_weights(cells["rows"], n[0], cells["overlap"])
     sectors = naive_windows.circle_weights(cells["columns"], n[1], cells["overlap"])
     waves = [np.einsum("ir,jc,rcm->ijm", zones, sectors, of(1.2 * P)) for of in (np.cos, np.sin)]
-    return np.ravel(waves) / math.sqrt(len(zones) * len(sectors) * bank.m)
+    return np.ravel(waves) / math.sqrt(len(zones) * len(sectors) * bank.only.m)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -169,7 +169,7 @@ def test_features_are_those_of_the_definition(columns: int) -> None:
     """Patches of all colours, projections, zones and sectors: one number at a time, in float64."""
     planes = colours(13, 20)
     fmap = map_of(planes, {**POOLINGS["fourier"], "cells": {**CELLS, "columns": columns}})
-    assert fmap.bank.template_shape == (5, 3, 3)
+    assert fmap.bank.only.template_shape == (5, 3, 3)
     for plane in planes[:2]:
         expected = defined(fmap, plane / np.float32(255))
         # float32 projections of 45 numbers, of size up to 6
@@ -236,7 +236,7 @@ def test_a_turn_by_any_angle_changes_little(angle_deg: float) -> None:
     here, there, far = (
         fmap.one(Signal("array", f)).astype(float) for f in (picture(0, blobs), picture(angle_deg, blobs), other)
     )
-    longest = np.linalg.norm(template_vectors(fmap.bank), axis=1).max()
+    longest = np.linalg.norm(template_vectors(fmap.bank.only), axis=1).max()
     bound = longest * 2 * math.sqrt(25) / (4 * s * s)
     cells = np.linalg.norm((here - there).reshape(2, 3, 64), axis=(0, 2)) * math.sqrt(3)
     if angle_deg % 30 == 0:

@@ -151,23 +151,33 @@ def _say(text: str) -> None:
 
 
 def _describe(bank: Bank, path: Path) -> dict[str, Any]:
+    """What there is to tell of a bank; of its streams in a list, if there are several."""
+    streams = [
+        {
+            "form": stream.form,
+            "n_templates": stream.m,
+            "group_size": stream.n_group,
+            "window": stream.spec.window.kind,
+        }
+        for stream in bank.streams
+    ]
     return {
         "name": bank.name,
         "hash": bank.hash,
         "path": str(path),
-        "form": bank.form,
         "n_features": bank.n_features,
         "dtype": bank.dtype,
-        "n_templates": bank.m,
-        "group_size": bank.n_group,
-        "window": bank.spec.window.kind,
+        **(streams[0] if len(streams) == 1 else {"streams": streams}),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
     }
 
 
 def _print(bank: dict[str, Any]) -> None:
-    what = "elements" if bank["window"] == "whole" else "positions"
+    parts = []
+    for stream in bank.get("streams", [bank]):
+        what = "elements" if stream["window"] == "whole" else "positions"
+        parts.append(f"{stream['form']}: {stream['n_templates']} templates x {stream['group_size']} {what}")
     click.echo(
-        f"{bank['name']} {bank['hash'][:12]} {bank['form']}: {bank['n_templates']} templates x {bank['group_size']}"
-        f" {what} -> {bank['n_features']} {bank['dtype']}, {bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
+        f"{bank['name']} {bank['hash'][:12]} {', '.join(parts)} -> {bank['n_features']} {bank['dtype']}, "
+        f"{bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
     )

@@ -30,10 +30,11 @@ from streamfeat.groups.axes import VARIABLE, Axes
 from streamfeat.signals.signal import Kind, Signal
 from streamfeat.spec import as_table, pick, read_table
 
-__all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "make_front_end"]
+__all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "FrontEnds", "make_front_end", "make_front_ends"]
 
 Entry = Resample | Pixels | Numbers
 Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Arclength | Delta | Pose | Centre
+Array = NDArray[np.float32]
 S = TypeVar("S", bound=Entry | Stage | Norm)
 
 ENTRIES: dict[str, type[Entry]] = {"resample": Resample, "pixels": Pixels, "array": Numbers}
@@ -76,17 +77,24 @@ class FrontEnd:
     spec: list[dict[str, Any]]
     kind: Kind
     axes: Axes
-    _enter: Callable[[Signal], NDArray[np.float32]] = field(repr=False)
-    _steps: tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], ...] = field(repr=False)
+    _enter: Callable[[Signal], Array] = field(repr=False)
+    _steps: tuple[Callable[[Array], Array], ...] = field(repr=False)
     _norm: Norm = field(repr=False)
+    _so_far: tuple[str, ...] = field(repr=False)
+    """The entry, and each step, with all the stages before it: front ends that begin alike agree in these."""
 
     @property
     def d(self) -> int:
         """Length of the vectors."""
         return self.axes.d
 
-    def __call__(self, signal: Signal) -> NDArray[np.float32]:
+    def __call__(self, signal: Signal, done: dict[str, Array] | None = None) -> Array:
         """The vector of one signal.
+
+        Parameters
+        ----------
+        done : dict, optional
+            What stages have made of this very signal: first stages that several front ends share are computed once.
 
         Returns
         -------
@@ -100,6 +108,22 @@ class FrontEnd:
             The signal is of another kind or, for arrays, shape, its values are beyond `LOUDEST`, or a stage does not
             take it (`pose`).
         """
+        done = {} if done is None else done
+        entry, *so_far = self._so_far
+        if entry not in done:
+            self._check(signal)
+            done[entry] = self._enter(signal)
+        x = done[entry]
+        try:
+            for stages, step in zip(so_far, self._steps, strict=True):
+                if stages not in done:
+                    done[stages] = step(x)
+                x = done[stages]
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{signal.name or 'signal'}: {error}") from None
+        return self._norm.finish(x)
+
+    def _check(self, signal: Signal) -> None:
         name = signal.name or "signal"
         if signal.kind != self.kind:
             raise InvalidArgument(
@@ -110,13 +134,50 @@ class FrontEnd:
             raise InvalidArgument(
                 f"{name}: values up to {LOUDEST:g} are taken (full scale is 1.0), got {largest:g}; scale it"
             )
-        x = self._enter(signal)
-        try:
-            for step in self._steps:
-                x = step(x)
-        except InvalidArgument as error:
-            raise InvalidArgument(f"{name}: {error}") from None
-        return self._norm.finish(x)
+
+
+@dataclass(frozen=True, eq=False)
+class FrontEnds:
+    """Front ends side by side: the vectors of each one after the other. See `make_front_ends`.
+
+    Attributes
+    ----------
+    parts : tuple of FrontEnd
+    """
+
+    parts: tuple[FrontEnd, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What signals they take."""
+        return self.parts[0].kind
+
+    @property
+    def d(self) -> int:
+        """Length of the vectors."""
+        return sum(part.d for part in self.parts)
+
+    def __call__(self, signal: Signal) -> Array:
+        """The vector of one signal, (d,), to the bit those of each front end; shared first stages are computed once."""
+        done: dict[str, Array] = {}
+        return np.concatenate([part(signal, done) for part in self.parts])
+
+
+def make_front_ends(specs: Sequence[Sequence[Mapping[str, Any]]]) -> FrontEnds:
+    """Build the front ends of one kind of signal from their stages; see `make_front_end`.
+
+    Raises
+    ------
+    ConfigError
+        They take different kinds of signals.
+    """
+    parts = tuple(make_front_end(spec) for spec in specs)
+    if len({part.kind for part in parts}) > 1:
+        raise ConfigError(
+            f"the streams of a bank take one kind of signal, got {', '.join(part.kind for part in parts)}; "
+            "begin each with the same entry"
+        )
+    return FrontEnds(parts)
 
 
 def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
@@ -169,13 +230,15 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
         )
     # Unit norm is what there is without the stage: one way to write one thing, or one bank would have two hashes.
     closing = [{"stage": "norm", **as_table(norm)}] if norm != Norm() else []
+    tables = [{"stage": n, **as_table(s)} for n, s in zip(names, [entry, *stages], strict=True)]
     return FrontEnd(
-        spec=[*({"stage": n, **as_table(s)} for n, s in zip(names, [entry, *stages], strict=True)), *closing],
+        spec=[*tables, *closing],
         kind=entry.kind,
         axes=axes,
         _enter=enter,
         _steps=tuple(steps),
         _norm=norm,
+        _so_far=tuple(str(tables[: i + 1]) for i in range(len(tables))),
     )
 
 

@@ -91,9 +91,9 @@ def build_named(
     if name not in preset_names() and not name.endswith(".toml"):
         raise NotFound(f"no preset {name!r}; there are {', '.join(preset_names())}; a spec is a file ending in .toml")
     spec = _wanted(BankSpec.from_toml(Path(name)) if name.endswith(".toml") else BankSpec.preset(name), plain)
-    orbits = read_orbits(sources) if sources and takes_orbits(spec) else None
+    orbits = read_orbits(sources) if sources and any(map(takes_orbits, spec.streams)) else None
     if sources and not isinstance(orbits, np.ndarray):
-        arrays = spec.front_end[0].get("stage") == "array"
+        arrays = spec.streams[0].front_end[0].get("stage") == "array"
         signals = read_signals(sources, arrays) if orbits is None else [signal for orbit in orbits for signal in orbit]
     if signals is None and spec.needs_signals:
         if name.endswith(".toml"):

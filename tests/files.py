@@ -86,6 +86,15 @@ def _png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
+def tiff(strip: bytes, width: int, height: int, *, bits: int, photometric: int = 1) -> bytes:
+    """A little-endian grey TIFF of one uncompressed strip."""
+    tags = ((256, width), (257, height), (258, bits), (259, 1), (262, photometric), (273, 8), (277, 1), (278, height))
+    entries = [*tags, (279, len(strip))]
+    at = 8 + len(strip) + len(strip) % 2
+    directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", t, 4, 1, v) for t, v in entries)
+    return struct.pack("<2sHI", b"II", 42, at) + strip.ljust(at - 8, b"\0") + directory + bytes(4)
+
+
 def idx(array: NDArray[Any], code: int) -> bytes:
     """An IDX file: two zeros, type code, number of axes, their lengths, big-endian values."""
     head = struct.pack(f">BBBB{array.ndim}I", 0, 0, code, array.ndim, *array.shape)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument
+from streamfeat.errors import CallerError, InvalidArgument
 from streamfeat.signals import read_idx
 from tests.files import idx, shared, shared_cases
 
@@ -57,15 +57,15 @@ def test_both_numbers_are_named() -> None:
         read_idx(idx(IMAGES, 0x08)[:-10])
     huge = struct.pack(">BBBB4I", 0, 0, 0x0E, 4, *[0xFFFFFFFF] * 4)
     for data in (huge, gzip.compress(huge)):
-        with pytest.raises(InvalidArgument, match="4294967295"):
+        with pytest.raises(CallerError, match="4294967295"):
             read_idx(data)
 
 
 @settings(deadline=None, max_examples=100)
 @given(data=st.binary(max_size=60), head=st.sampled_from([b"", b"\0\0\x08\x01", b"\x1f\x8b\x08\0"]))
 def test_any_bytes_are_read_or_refused(data: bytes, head: bytes) -> None:
-    """Nothing but InvalidArgument comes out of bytes that are no file."""
-    with suppress(InvalidArgument):
+    """Nothing but a refusal comes out of bytes that are no file."""
+    with suppress(CallerError):
         read_idx(head + data)
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.signals import Signal
-from streamfeat.signals.signal import Channels, one_channel, read_source
+from streamfeat.signals.recording import Channels, one_channel
+from streamfeat.signals.signal import read_source
 from tests.strategies import int16_samples
 
 RAMP = np.arange(6, dtype=np.int16)

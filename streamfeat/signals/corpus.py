@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from streamfeat.errors import InvalidArgument, NotFound
+from streamfeat.errors import InvalidArgument, NotFound, TooLarge
 from streamfeat.signals.audio import read_audio
-from streamfeat.signals.signal import Channels, Signal, printable
+from streamfeat.signals.recording import Channels
+from streamfeat.signals.signal import MAX_FILE_BYTES, Signal, printable
 
 Layout = Literal["tidigits", "fsdd", "folders"]
 
@@ -79,14 +80,34 @@ class Utterance:
         ------
         InvalidArgument
             As `read_audio`, beginning with `name`; also a zip member that cannot be unpacked.
+        TooLarge
+            As `read_audio`; also a zip member over its limits.
         """
+        return read_audio(self.source(), name=self.name, channels=channels)
+
+    def source(self) -> Path | bytes:
+        """The file, or what is in the zip member."""
         if self.archive is None or self.member is None:
-            return read_audio(self.path, name=self.name, channels=channels)
-        try:
-            data = self.archive.read(self.member)
-        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: encrypted
-            raise InvalidArgument(f"{self.name}: cannot be unpacked from {self.path.name}: {error}") from error
-        return read_audio(data, name=self.name, channels=channels)
+            return self.path
+        return read_member(self.archive, self.archive.getinfo(self.member), self.name)
+
+
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+    """What is in a member of a zip, if it has no more than a file may have.
+
+    Raises
+    ------
+    InvalidArgument
+        It is damaged or encrypted.
+    TooLarge
+        Over `MAX_FILE_BYTES`.
+    """
+    if info.file_size > MAX_FILE_BYTES:
+        raise TooLarge(f"{name}: {info.file_size} bytes, files of up to {MAX_FILE_BYTES} are read; cut it in parts")
+    try:
+        return archive.read(info)
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: encrypted
+        raise InvalidArgument(f"{name}: cannot be unpacked from the zip: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

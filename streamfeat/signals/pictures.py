@@ -13,8 +13,6 @@ none can be trusted.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument, NotFound
+from streamfeat.errors import CallerError, InvalidArgument, NotFound
+from streamfeat.signals.arrays import open_npy, read_npz
 from streamfeat.signals.corpus import Skipped
-from streamfeat.signals.idx import GZIP, is_idx, read_idx
+from streamfeat.signals.idx import GZIP, is_idx, labels_beside, read_idx
 from streamfeat.signals.image import read_image
 from streamfeat.signals.signal import Signal, printable
 
@@ -43,9 +42,6 @@ ARRAY_KEYS = (
 )
 """Names in an .npz of pictures, of their labels, and the split they are."""
 
-_UNREADABLE = (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
-"""What NumPy raises for damaged files, and TypeError for an .npz that is a bare array."""
-
 Labels = Path | str | Sequence[str] | Sequence[int] | NDArray[Any]
 
 
@@ -56,11 +52,11 @@ class Picture:
     name: str
     label: str | None
     split: str | None
-    source: Path | NDArray[Any] | InvalidArgument = field(repr=False)
+    source: Path | NDArray[Any] | CallerError = field(repr=False)
 
     def read(self) -> Signal:
         """The picture, read now; errors begin with `name`."""
-        if isinstance(self.source, InvalidArgument):
+        if isinstance(self.source, CallerError):
             raise self.source
         if isinstance(self.source, Path):
             return read_image(self.source, name=self.name)
@@ -138,7 +134,7 @@ def open_images(paths: Path | str | Sequence[Path | str], labels: Labels | None 
             f"{looked}: no pictures; looked for {', '.join(PICTURE_SUFFIXES)}, images-idx3, .npy and .npz, also in a "
             "folder per class"
         )
-    broken = [entry.source for entry in entries if isinstance(entry.source, InvalidArgument)]
+    broken = [entry.source for entry in entries if isinstance(entry.source, CallerError)]
     if len(broken) == len(entries):
         raise broken[0]
     if labels is not None:
@@ -173,12 +169,12 @@ def _file(path: Path, name: str) -> Iterator[Picture]:
         if not path.is_file():
             arrays = None
         elif suffix == ".npy":
-            arrays = [_Batch(name, _map(path, name))]
+            arrays = [_Batch(name, open_npy(path, name))]
         elif suffix == ".npz":
             arrays = _archive(path, name)
         else:
             arrays = [_idx(path, name)] if _is_idx(path) else None
-    except InvalidArgument as error:
+    except CallerError as error:
         yield Picture(name, None, None, error)
         return
     if arrays is None:
@@ -202,35 +198,20 @@ def _rows(batch: _Batch) -> Iterator[Picture]:
 
 
 def _idx(path: Path, name: str) -> _Batch:
-    beside = _labels_beside(path)
+    beside = labels_beside(path)
     labels = None if beside is None else read_idx(beside)
     return _Batch(name, read_idx(path, name=name), labels, None, beside.name if beside else "")
 
 
 def _archive(path: Path, name: str) -> list[_Batch]:
-    """The pictures in an .npz, under the names of `ARRAY_KEYS`. Pickles are never loaded."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            keys = {key.lower(): key for key in arrays.files}
-            members = {key: arrays[keys[key]] for pair in ARRAY_KEYS for key in pair[:2] if key in keys}
-    except _UNREADABLE as error:
-        raise InvalidArgument(f"{name}: cannot be read as a NumPy archive: {error}") from error
-    known = [(x, y, split) for x, y, split in ARRAY_KEYS if x in members]
+    """The pictures in an .npz, under the names of `ARRAY_KEYS`."""
+    wanted = [key for pair in ARRAY_KEYS for key in pair[:2]]
+    members = read_npz(path, name, wanted)
+    keys = {key.lower(): key for key in members}
+    known = [(keys[x], keys.get(y), split) for x, y, split in ARRAY_KEYS if x in keys]
     if not known:
-        wanted = ", ".join(x for x, _, _ in ARRAY_KEYS)
-        raise InvalidArgument(f"{name}: needed is an array named one of {wanted}; there are {', '.join(keys.values())}")
-    return [
-        _Batch(f"{name}:{keys[x]}", members[x], members.get(y), split, f"{name}:{keys.get(y)}") for x, y, split in known
-    ]
-
-
-def _map(path: Path, name: str) -> NDArray[Any]:
-    """The array in an .npy file, mapped and not read. Pickles are never loaded."""
-    try:
-        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except _UNREADABLE as error:
-        raise InvalidArgument(f"{name}: cannot be read as a NumPy array: {error}") from error
-    return array
+        raise InvalidArgument(f"{name}: labels without pictures; needed is an array named one of {', '.join(wanted)}")
+    return [_Batch(f"{name}:{x}", members[x], members[y] if y else None, split, f"{name}:{y}") for x, y, split in known]
 
 
 def _given_labels(labels: Labels, n_pictures: int) -> list[str]:
@@ -239,7 +220,7 @@ def _given_labels(labels: Labels, n_pictures: int) -> list[str]:
         path = Path(labels)
         if not path.exists():
             raise NotFound(f"{path}: no such file; labels are an IDX or .npy file")
-        array = _map(path, str(path)) if path.suffix.lower() == ".npy" else read_idx(path)
+        array = open_npy(path, str(path)) if path.suffix.lower() == ".npy" else read_idx(path)
         texts, name = _texts(array, str(path)), str(path)
     elif isinstance(labels, np.ndarray):
         texts, name = _texts(labels, "labels"), "labels"
@@ -280,11 +261,3 @@ def _is_idx(path: Path) -> bool:
 
 def _holds_labels(path: Path) -> bool:
     return "idx1" in path.name.lower() and _is_idx(path)
-
-
-def _labels_beside(path: Path) -> Path | None:
-    """train-images-idx3-ubyte.gz has its labels in train-labels-idx1-ubyte, packed or not."""
-    name = path.name.replace("images", "labels").replace("idx3", "idx1")
-    bare = name.removesuffix(".gz")
-    beside = [path.with_name(n) for n in (name, bare, f"{bare}.gz") if n != path.name]
-    return next((p for p in beside if p.exists()), None)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument
+from streamfeat.errors import InvalidArgument, TooLarge
 
 SAMPLE_DTYPES = ("<i2", "<f4", "<f8", "|u1", "<u2")
 """What samples may be made of, on the wire and in memory. Byte order is part of the name."""
@@ -19,8 +19,8 @@ FULL_SCALE = {"<i2": 32768.0, "|u1": 255.0, "<u2": 65535.0}
 
 Kind = Literal["audio", "image", "array"]
 
-Channels = Literal["refuse", "mix"] | int
-"""What becomes of several channels: none of it, their mean, or the channel of that number (from 0)."""
+MAX_FILE_BYTES = 1 << 29
+"""A larger file is refused unread: ten minutes of six channels at 48 kHz and 24 bits have 518 million bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,7 @@ def _check_layout(kind: Kind, x: NDArray[Any], rate_hz: int | None, where: str) 
     if kind == "audio":
         if x.ndim != 1:
             raise InvalidArgument(f"{where}audio must be mono, shape (n,), got {x.shape}; mix or pick a channel")
-        if not isinstance(rate_hz, int) or isinstance(rate_hz, bool) or not 100 <= rate_hz <= 768_000:
-            raise InvalidArgument(f"{where}audio needs rate_hz, an int of 100 to 768000, got {rate_hz!r}")
+        check_rate(rate_hz, where)
         return
     if kind == "image":
         if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] != 3):
@@ -106,42 +105,10 @@ def _check_layout(kind: Kind, x: NDArray[Any], rate_hz: int | None, where: str) 
         raise InvalidArgument(f"{where}an {kind} has no rate_hz, got {rate_hz!r}")
 
 
-def one_channel(frames: NDArray[Any], channels: Channels, name: str) -> NDArray[Any]:
-    """The mono samples that `channels` asks for.
-
-    Parameters
-    ----------
-    frames : ndarray, shape (n_samples, n_channels)
-        int16, or float at full scale 1.0.
-    channels : "refuse", "mix" or int
-        "refuse" takes one channel only; "mix" gives the mean, float32 at full scale 1.0 when there are
-        several; a number picks that channel, counted from 0.
-
-    Returns
-    -------
-    ndarray, shape (n_samples,)
-
-    Raises
-    ------
-    InvalidArgument
-        Several channels and "refuse", or a number that no channel has.
-    """
-    n = frames.shape[1]
-    if isinstance(channels, int) and not isinstance(channels, bool):
-        if not 0 <= channels < n:
-            raise InvalidArgument(f"{name}: channel {channels} was asked for, there are {n}, counted from 0")
-        picked: NDArray[Any] = frames[:, channels]
-        return picked
-    if channels not in ("refuse", "mix"):
-        raise InvalidArgument(f"{name}: channels must be 'refuse', 'mix' or a number, got {channels!r}")
-    if n == 1:
-        only: NDArray[Any] = frames[:, 0]
-        return only
-    if channels == "refuse":
-        raise InvalidArgument(f"{name}: one channel is needed, there are {n}; ask for channels='mix' or one by number")
-    scale = FULL_SCALE.get(frames.dtype.str, 1.0)
-    mixed: NDArray[np.float32] = (frames.mean(axis=1, dtype=np.float64) / scale).astype(np.float32)
-    return mixed
+def check_rate(rate_hz: object, where: str) -> None:
+    """Raise `InvalidArgument` unless it is a rate that recordings have."""
+    if not isinstance(rate_hz, int) or isinstance(rate_hz, bool) or not 100 <= rate_hz <= 768_000:
+        raise InvalidArgument(f"{where}audio needs rate_hz, an int of 100 to 768000, got {rate_hz!r}")
 
 
 def printable(name: str) -> str:
@@ -156,6 +123,8 @@ def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, st
     ------
     InvalidArgument
         The file cannot be read, is a pipe, a device or a folder, or nothing is in it.
+    TooLarge
+        It has over `MAX_FILE_BYTES`.
     """
     if isinstance(source, bytes):
         data, name = source, name or "<bytes>"
@@ -165,6 +134,9 @@ def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, st
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InvalidArgument(f"{name}: cannot be read: a pipe or device; copy what is in it to a file")
         try:
+            n_bytes = path.stat().st_size
+            if n_bytes > MAX_FILE_BYTES:
+                raise TooLarge(f"{name}: {n_bytes} bytes, files of up to {MAX_FILE_BYTES} are read; cut it in parts")
             data = path.read_bytes()
         except OSError as error:
             raise InvalidArgument(f"{name}: cannot be read: {error.strerror or error}") from error

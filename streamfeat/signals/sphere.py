@@ -25,7 +25,8 @@ from desphere import g711, shorten
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.signals.signal import Channels, Signal, one_channel
+from streamfeat.signals.recording import Channels, Recording
+from streamfeat.signals.signal import Signal
 
 Field = str | int | float
 ByteOrder = Literal["little", "big"]
@@ -41,7 +42,7 @@ _VALUE = {
     b"r": re.compile(r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"),
 }
 
-_ORDER = {"01": "<", "10": ">"}
+_ORDER = {"01": "<", "10": ">", "012": "<", "210": ">", "0123": "<", "3210": ">"}
 _BYTE_FORMAT = {"little": "01", "big": "10"}
 _G711 = {
     "ulaw": np.array(g711.ULAW_TABLE, np.int16),
@@ -95,6 +96,11 @@ def read_sphere(data: bytes, name: str = "<bytes>", *, channels: Channels = "ref
         Header damaged; no `sample_rate`; unknown coding, with the field; fewer samples than `sample_count`, or a
         sum of samples other than `sample_checksum` (16-bit PCM), with both numbers.
     """
+    return decode_sphere(data, name).signal(channels)
+
+
+def decode_sphere(data: bytes, name: str = "<bytes>") -> Recording:
+    """All channels of the recording in a SPHERE file, with what was odd about it; see `read_sphere`."""
     fields = parse_header(data, name)
     rate_hz = _whole(fields, "sample_rate", name)
     n_channels = _whole(fields, "channel_count", name, default=1)
@@ -106,22 +112,21 @@ def read_sphere(data: bytes, name: str = "<bytes>", *, channels: Channels = "ref
             f"{name}: sample_coding {fields.get('sample_coding')!r} is not read; unpack it first with sph2pipe "
             f"or w_decode. Read are pcm, {', '.join(_G711)}, each also with ',{_SHORTEN}'"
         )
-    if packing:
-        samples = _unshorten(body, n_channels, name)
-    else:
-        samples = _decode(body, base, n_samples * n_channels, fields, name)
-    n_there = len(samples) // n_channels
+    values = _unshorten(body, n_channels, base + "," + packing, name) if packing else _decode(body, base, fields, name)
+    n_there = len(values) // n_channels
     if n_samples > n_there:
         raise InvalidArgument(
             f"{name}: sample_count says {n_samples} samples, {n_there} are there; the file is cut short, copy it again"
         )
+    warnings = []
+    if 0 <= n_samples < n_there:
+        warnings.append(f"sample_count says {n_samples} samples, {n_there} are there: the rest is left out")
     if n_samples < 0:  # not given: all there is
         n_samples = n_there
-    samples = samples[: n_samples * n_channels]
+    frames = _interleaved(values[: n_samples * n_channels], n_samples, n_channels, fields, name)
     if base == "pcm" and fields.get("sample_n_bytes", 2) == 2:
-        _verify_checksum(samples, fields, name)
-    mono = one_channel(samples.reshape(n_samples, n_channels), channels, name)
-    return Signal("audio", mono, rate_hz=rate_hz, name=name)
+        _verify_checksum(frames, fields, name)
+    return Recording(frames, rate_hz, name, tuple(warnings))
 
 
 def encode_sphere(
@@ -248,13 +253,24 @@ def _whole(fields: Mapping[str, Field], key: str, name: str, default: int | None
     return int(text)
 
 
-def _decode(body: bytes, base: str, n_values: int, fields: Mapping[str, Field], name: str) -> NDArray[Any]:
-    """The values of unpacked samples, channels interleaved; at most `n_values` of them unless that is negative."""
+def _interleaved(
+    values: NDArray[Any], n_samples: int, n_channels: int, fields: Mapping[str, Field], name: str
+) -> NDArray[Any]:
+    """Frames (n_samples, n_channels), from either of the two orders that `channels_interleaved` tells apart."""
+    said = str(fields.get("channels_interleaved", "TRUE")).upper()
+    if said in ("TRUE", "1") or n_channels == 1:
+        return values.reshape(n_samples, n_channels)
+    if said in ("FALSE", "0"):
+        return np.ascontiguousarray(values.reshape(n_channels, n_samples).T)
+    raise InvalidArgument(f"{name}: channels_interleaved must be TRUE or FALSE, got {said!r}")
+
+
+def _decode(body: bytes, base: str, fields: Mapping[str, Field], name: str) -> NDArray[Any]:
+    """The values of unpacked samples, as they lie; bytes after the last whole one are left out."""
     width = _whole(fields, "sample_n_bytes", name, default=1 if base in _G711 else None)
     if width > 4 or (base in _G711 and width != 1):
         raise InvalidArgument(f"{name}: {base} samples of sample_n_bytes {width} are not read; convert the file")
-    n_there = len(body) // width
-    body = body[: width * (min(n_there, n_values) if n_values >= 0 else n_there)]
+    body = body[: len(body) // width * width]
     if base in _G711:
         return _G711[base][np.frombuffer(body, np.uint8)]
     if width == 1:
@@ -262,7 +278,7 @@ def _decode(body: bytes, base: str, n_values: int, fields: Mapping[str, Field], 
     order = _ORDER.get(str(fields.get("sample_byte_format")))
     if order is None:
         raise InvalidArgument(
-            f"{name}: sample_byte_format must be '01' or '10' to know the byte order, got "
+            f"{name}: sample_byte_format must be '01' or '10' (or its like for more bytes) to know the byte order, got "
             f"{fields.get('sample_byte_format')!r}"
         )
     if width == 2:
@@ -273,12 +289,15 @@ def _decode(body: bytes, base: str, n_values: int, fields: Mapping[str, Field], 
     return (top.view("<i4")[:, 0] / 2.0**31).astype(np.float32)
 
 
-def _unshorten(body: bytes, n_channels: int, name: str) -> NDArray[np.int16]:
+def _unshorten(body: bytes, n_channels: int, coding: str, name: str) -> NDArray[np.int16]:
     """The values in an embedded shorten stream, channels interleaved."""
     try:
         values, kind, n_packed = shorten.decode(body)
     except (desphere.DesphereError, IndexError, OverflowError) as error:
-        raise InvalidArgument(f"{name}: the shorten stream cannot be unpacked: {error}") from error
+        raise InvalidArgument(
+            f"{name}: sample_coding says {coding!r}, and the shorten stream cannot be unpacked: {error}; copy the file "
+            "again, or unpack it with sph2pipe"
+        ) from error
     if n_packed != n_channels:
         raise InvalidArgument(f"{name}: channel_count says {n_channels}, the shorten stream holds {n_packed}")
     if kind == "ulaw":

@@ -19,6 +19,7 @@ from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, S
 COMMANDS = {
     "bank": "build, list, show, verify and materialise banks",
     "broker": "run the broker",
+    "check": "say what would be read and what refused, without a fleet",
     "corpus": "make a spoken-digit corpus, or list one",
     "doctor": "look at this machine for what commonly goes wrong",
     "push": "send pictures through a fleet",

@@ -150,6 +150,15 @@ def test_a_window_survives_the_way_through_a_table() -> None:
     assert window_table(read_window({**table, "contrast": 1})) == {**table, "contrast": 1.0}
 
 
+def test_the_whole_is_a_window_too() -> None:
+    """One position, which sees everything as it is; templates are taken from all of what there is."""
+    window, vectors = read_window({"kind": "whole"}), np.arange(18, dtype=np.float32).reshape(2, 9)
+    assert (window.template_shape((3, 3)), window.grid((3, 3))) == ((3, 3), (1, 1))
+    cut = window.cut(vectors[1], (3, 3))
+    np.testing.assert_array_equal(cut, np.pad(vectors[1:], ((0, 3), (0, 3))))
+    np.testing.assert_array_equal(window.sample(vectors, (3, 3), 1, np.random.default_rng(0)), vectors)
+
+
 def test_patches_to_learn_from_are_drawn_from_all_signals_alike() -> None:
     """As many of each, never flat ones, none twice; of fewer signals than asked for; the same from the same seed."""
     window, rng = Patches(2, 2), np.random.default_rng(0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn.spectrum import Spectrum
 from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
@@ -19,14 +18,33 @@ HELD_OUT_NAMES = ("loo", "logo", "holdout")
 
 RELATIVE_GRID: Floats = np.logspace(-10, 0, 11)
 """lam / mean squared row norm. GURLS guesses 20 values between the extreme eigenvalues of the Gram matrix over n; that
-mean bounds the largest of them, and 1e-10 is where 60,000 rows still gain. A decade apart: between neighbours accuracy
-moves by less than its own noise, and each candidate costs a leave-one-group-out pass."""
+mean bounds the largest of them. A decade apart: between neighbours accuracy moves by less than its own noise, and each
+candidate costs a leave-one-group-out pass."""
+
+MANY_ROWS = 10_000
+MANY_ROWS_GRID: Floats = np.logspace(-12, 0, 13)
+"""From so many rows on: 60,000 uncentred ones were best answered between 1e-9 and 1e-11. At 1e-12 the condition number
+is at most 1e12, of which float64 still leaves four digits."""
 
 RELATIVE_DEFAULT = 0.1
 """lam / mean squared row norm where nothing can be held out: one example a class."""
 
 GURLS_N_LAMBDA = 20
 GURLS_SMALL_NUMBER = 1e-8
+
+
+class Decomposition(Protocol):
+    """What answers for every penalty: a `Spectrum`, or the `Equations` of many rows, which have more to say of this."""
+
+    @property
+    def root(self) -> Floats: ...
+    @property
+    def scored(self) -> NDArray[np.bool_]: ...
+    @property
+    def mean_square(self) -> float: ...
+    @property
+    def eigenvalues(self) -> Floats: ...
+    def held_out_errors(self, penalty: float, fold: NDArray[np.intp] | None = None) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -83,21 +101,22 @@ class LambdaChoice:
             raise InvalidArgument(f"measure must be one of {', '.join(get_args(Measure))}, got {measure!r}")
         return cls(check_lambda(lam), check_grid(grid), measure, per_column)
 
-    def candidates(self, spectrum: Spectrum) -> Floats:
+    def candidates(self, spectrum: Decomposition) -> Floats:
         """Values to try, rising."""
         if self.lam not in HELD_OUT_NAMES:
             return np.array([self.fixed(spectrum.mean_square)])
         if isinstance(self.grid, str):
             if self.grid == "gurls":
-                return gurls_grid(spectrum.eigenvalues, len(spectrum.A))
-            return RELATIVE_GRID * spectrum.mean_square
+                return gurls_grid(spectrum.eigenvalues, len(spectrum.root))
+            grid = RELATIVE_GRID if len(spectrum.root) < MANY_ROWS else MANY_ROWS_GRID
+            return grid * spectrum.mean_square
         return np.sort(self.grid) * spectrum.mean_square
 
     def fixed(self, mean_square: float) -> float:
         """The lambda that needs no rows."""
         return RELATIVE_DEFAULT * mean_square if isinstance(self.lam, str) else self.lam
 
-    def choose(self, spectrum: Spectrum, training: Training) -> tuple[Floats, HeldOut]:
+    def choose(self, spectrum: Decomposition, training: Training) -> tuple[Floats, HeldOut]:
         """One lambda for each column of the targets, and the table it was chosen from.
 
         The best held-out accuracy wins, ties by the smaller squared error, then by the larger lambda; by
@@ -111,17 +130,17 @@ class LambdaChoice:
         """
         targets, codes, folds = training.Y, training.codes, training.folds
         n, n_columns = targets.shape
-        judged = folds.judged(n, codes)
+        judged = folds.judged(n, codes) & spectrum.scored
         candidates = self.candidates(spectrum)
         if not judged.any():
             lam = candidates[0] if len(candidates) == 1 else RELATIVE_DEFAULT * spectrum.mean_square
             return np.full(n_columns, lam), HeldOut.nothing("default", n_columns)
         weight = np.square(spectrum.root[judged])
-        answers = [targets - spectrum.held_out_errors(n * lam, folds.of_row) for lam in candidates]
-        mse = np.array([np.average(np.square(targets - a)[judged], axis=0, weights=weight) for a in answers])
+        errors = [spectrum.held_out_errors(n * lam, folds.of_row)[judged] for lam in candidates]
+        mse = np.array([np.average(np.square(e), axis=0, weights=weight) for e in errors])
         accuracies = np.full(len(candidates), np.nan)
         if codes is not None:
-            correct = [a[judged].argmax(axis=1) == codes[judged] for a in answers]
+            correct = [(targets[judged] - e).argmax(axis=1) == codes[judged] for e in errors]
             accuracies = np.array([np.average(hit, weights=weight) for hit in correct])
         if self.per_column:
             best = len(candidates) - 1 - mse[::-1].argmin(axis=0)
@@ -129,11 +148,11 @@ class LambdaChoice:
             by_accuracy = self.measure == "accuracy" and codes is not None
             keys = (-candidates, mse.mean(axis=1), *([-accuracies] if by_accuracy else []))
             best = np.full(n_columns, np.lexsort(keys)[0])
-        chosen = np.stack([answers[k][:, column] for column, k in enumerate(best)], axis=1)
+        chosen = targets[judged] - np.stack([errors[k][:, column] for column, k in enumerate(best)], axis=1)
         error = float(mse[best, np.arange(n_columns)].mean())
         accuracy, recall = np.nan, np.full(n_columns, np.nan)
         if codes is not None:
-            hit = chosen[judged].argmax(axis=1) == codes[judged]
+            hit = chosen.argmax(axis=1) == codes[judged]
             accuracy, recall = float(np.average(hit, weights=weight)), recall_of(hit, codes[judged], n_columns)
         held_out = HeldOut(folds.criterion, accuracy, error, candidates, accuracies, mse, recall)
         return candidates[best], held_out

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.rows import add_scatter
+from streamfeat.learn.scaling import parts
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +55,11 @@ class Moments:
             self.mean, self.scatter = np.zeros(width), np.zeros((width, width))
             self.target_mean, self.cross = np.zeros(n_columns), np.zeros((width, n_columns))
 
+    def take(self, rows: NDArray[Any], Y: Floats, w: Floats) -> None:
+        """`add` rows (k, D) of any number type, in blocks of float64."""
+        for part in parts(rows):
+            self.add(rows[part].astype(np.float64), Y[part], w[part])
+
     def add(self, X: Floats, Y: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Take rows X (k, D) with targets Y (k, C) and weights w (k,); checked by the caller.
 
@@ -66,7 +74,7 @@ class Moments:
         share = float(w.sum()) / total
         away, target_away = mean - self.mean, target_mean - self.target_mean
         U, V = self._difference(X, Y, w, away=away, target_away=target_away, pull=self.weight * share)
-        self.scatter += U.T @ U
+        add_scatter(self.scatter, U)
         self.cross += U.T @ V
         self.mean, self.target_mean = self.mean + away * share, self.target_mean + target_away * share
         self.n, self.weight = self.n + len(X), total

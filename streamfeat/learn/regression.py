@@ -113,7 +113,7 @@ class RLSRegressor:
         Y = check_targets(y, len(rows), len(moments.target_mean) if moments.n else None)
         weight = np.ones(len(rows)) if sample_weight is None else check_weights(sample_weight, len(rows))
         if len(rows):
-            moments.add(rows.astype(np.float64), Y, weight)
+            moments.take(rows, Y, weight)
             self._flat, self._solution = np.ndim(y) == 1, None
         return self
 

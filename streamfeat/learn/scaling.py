@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -12,6 +13,9 @@ from streamfeat.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
 Standardise = Literal["none", "centre", "z-score"]
+
+BLOCK_BYTES = 2**26
+"""Of float64: large enough for matrix products at full speed, small beside any Gram matrix worth a block."""
 
 CONSTANT_BELOW = 1e-10
 """A column whose deviation is less than this part of its mean is constant: what varies is rounding."""
@@ -50,14 +54,18 @@ class Scaling:
         cls, X: NDArray[Any], standardise: Standardise, unit_norm: bool = False, weight: Floats | None = None
     ) -> Scaling:
         """The scaling of training rows X (n, D), which may weigh `weight` (n,), of mean 1."""
-        mean = X.mean(axis=0, dtype=np.float64) if weight is None else weight @ X / len(X)
-        variance = np.empty(0)
-        if standardise == "z-score":
-            offsets = X.astype(np.float64)
+        mean = np.zeros(X.shape[1])
+        for part in parts(X):
+            mean += X[part].sum(axis=0, dtype=np.float64) if weight is None else weight[part] @ X[part]
+        mean /= len(X)
+        variance = np.zeros_like(mean)
+        for part in parts(X) if standardise == "z-score" else ():
+            offsets = X[part].astype(np.float64)
             offsets -= mean
             if weight is not None:
-                offsets *= np.sqrt(weight)[:, None]
-            variance = np.einsum("ij,ij->j", offsets, offsets) / len(X)
+                offsets *= np.sqrt(weight[part])[:, None]
+            variance += np.einsum("ij,ij->j", offsets, offsets)
+        variance /= len(X)
         return cls.of_moments(mean, variance, standardise, unit_norm)
 
     def apply(self, X: NDArray[Any]) -> Floats:
@@ -78,3 +86,10 @@ def check_standardise(standardise: str) -> Standardise:
         if standardise == known:
             return known  # type: ignore[no-any-return]
     raise InvalidArgument(f"standardise must be one of {', '.join(get_args(Standardise))}, got {standardise!r}")
+
+
+def parts(features: NDArray[Any]) -> Iterator[slice]:
+    """Slices of the rows, each `BLOCK_BYTES` as float64 or one row."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, features.shape[1])))
+    for start in range(0, len(features), step):
+        yield slice(start, min(start + step, len(features)))

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.checks import check_flag
+from streamfeat.learn.equations import LARGE_SIDE, LARGE_SIZE, Equations
 from streamfeat.learn.lambdas import HELD_OUT_NAMES, HeldOut, LambdaChoice
 from streamfeat.learn.moments import Moments
-from streamfeat.learn.scaling import Scaling, Standardise, check_standardise
+from streamfeat.learn.rows import Rows
+from streamfeat.learn.scaling import Scaling, Standardise, check_standardise, parts
 from streamfeat.learn.spectrum import Spectrum
 from streamfeat.learn.training import Training
 
@@ -52,7 +54,8 @@ class Solution:
 
     def scores(self, rows: NDArray[Any]) -> Floats:
         """Z W + intercept (n, C) of checked rows."""
-        return linear_scores(self.scaling.apply(rows), self.W, self.intercept)
+        blocks = [linear_scores(self.scaling.apply(rows[part]), self.W, self.intercept) for part in parts(rows)]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercept)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """Fields (JSON values) and arrays; `of_state` is the way back, bit-equal."""
@@ -135,30 +138,26 @@ class Recipe:
         n, Y, weight = len(rows), training.Y, training.weight
         if weight is not None:
             weight = weight * (n / weight.sum())
-        scaling = Scaling.of_rows(rows, self.standardise, self.unit_norm, weight)
-        Z = scaling.apply(rows)
-        row_mean, target_mean = np.zeros(Z.shape[1]), np.zeros(Y.shape[1])
-        if self.centred:
-            row_mean, target_mean = np.average(Z, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
-        Z -= row_mean
+        Z = Rows.of(rows, self.standardise, self.unit_norm, weight)
+        target_mean = np.average(Y, axis=0, weights=weight) if self.centred else np.zeros(Y.shape[1])
         T = Y - target_mean
-        root = None
-        if weight is not None:
-            root = np.sqrt(weight)
-            Z *= root[:, None]
-            T *= root[:, None]
-        if self.rank is None or self.rank >= min(Z.shape):
-            spectrum = Spectrum.of(Z, T, self.centred, root)
-        else:
-            rng = np.random.default_rng(self.seed)
-            spectrum = Spectrum.of_rank(Z, T, self.centred, root=root, rank=self.rank, rng=rng)
-        lam, held_out = self.choice.choose(spectrum, training)
-        W = spectrum.weights(n * lam)
-        gradient, right = Z.T @ (Z @ W - T) + n * lam * W, Z.T @ T
-        if spectrum.V is not None:  # a rank solves the equations in its own directions
-            gradient, right = spectrum.V.T @ gradient, spectrum.V.T @ right
-        warn_if_unsolved(gradient, right, spectrum.condition(n * lam))
-        return Solution(scaling, W, target_mean - row_mean @ W, lam, n, held_out)
+        if Z.root is not None:
+            T *= Z.root[:, None]
+        system = self._decomposed(Z, T, training)
+        lam, held_out = self.choice.choose(system, training)
+        W = system.weights(n * lam)
+        warn_if_unsolved(*system.gradient(W, n * lam), system.condition(n * lam))
+        return Solution(Z.scaling, W, target_mean - Z.mean @ W, lam, n, held_out)
+
+    def _decomposed(self, rows: Rows, T: Floats, training: Training) -> Spectrum | Equations:
+        """What solves for any penalty: a spectrum, or for many rows the equations themselves."""
+        rng = np.random.default_rng(self.seed)
+        n, d = rows.shape
+        if self.rank is not None and self.rank < min(n, d):
+            return Spectrum.of_rank(rows.all(), T, self.centred, root=rows.root, rank=self.rank, rng=rng)
+        if n * d <= LARGE_SIZE and min(n, d) <= LARGE_SIDE:
+            return Spectrum.of(rows.all(), T, self.centred, rows.root)
+        return Equations.of(rows, T, self.centred, sample=training.folds.of_row is None, rng=rng)
 
     def stream(self) -> Moments:
         """Empty sums for rows to come.

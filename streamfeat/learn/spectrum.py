@@ -35,6 +35,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfeat.errors import InvalidArgument
 from streamfeat.learn.folds import members
 
 Floats = NDArray[np.float64]
@@ -132,6 +133,11 @@ class Spectrum:
         scale = mean_square_of(float(np.trace(K)), len(K))
         return cls(Y, ones(root, K), intercept, False, scale, *diagonal(K @ basis, basis), None)
 
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """Rows whose leaving is tried (n,): all."""
+        return np.ones(len(self.root), dtype=np.bool_)
+
     @cached_property
     def _projected(self) -> Floats:
         return self.A.T @ self.Y
@@ -190,6 +196,15 @@ class Spectrum:
             f[0] = 0.0 if self.intercept else f[0]
             return 0.0, f
         return 1.0, -1.0 / (self.eigenvalues + penalty)
+
+    def gradient(self, W: Floats, penalty: Floats) -> tuple[Floats, Floats]:
+        """Z'(Z W - Y) + p W and Z'Y (D, C), or both in the directions V: zero, and what it is measured by."""
+        if self.V is not None:  # a rank solves the equations in its own directions
+            coordinates = self.V.T @ W
+            return self.A.T @ (self.A @ coordinates - self.Y) + penalty * coordinates, self._projected
+        if self.Z is None:
+            raise InvalidArgument("a spectrum of a Gram matrix has no rows to make a gradient of")
+        return self.Z.T @ (self.Z @ W - self.Y) + penalty * W, self.Z.T @ self.Y
 
     def condition(self, penalty: float | Floats) -> float:
         """Condition number of the penalised Gram matrix."""

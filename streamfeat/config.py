@@ -18,6 +18,8 @@ from streamfeat.errors import ConfigError
 
 ENV_PREFIX = "STREAMFEAT_"
 FILE_VARIABLE = ENV_PREFIX + "CONFIG"
+DATA_VARIABLE = ENV_PREFIX + "DATA"
+"""Folder of the data that `streamfeat evaluate` trains on; no setting of a fleet."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {}
     for name, value in environ.items():
-        if not name.startswith(ENV_PREFIX) or name == FILE_VARIABLE:
+        if not name.startswith(ENV_PREFIX) or name in (FILE_VARIABLE, DATA_VARIABLE):
             continue
         table, separator, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
         if not separator:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LADDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "kernels", "spec", "directory"),
+    ("errors", "kernels", "spec", "directory", "threads"),
     ("config", "signals", "groups", "templates", "pooling", "layer2", "windows", "learn", "exact", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
     ("streams", "bankstore", "model", "connection", "inspection"),
@@ -21,7 +21,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("client", "presets", "kernel_error", "baselines"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart", "reproduce"),
+    ("quickstart", "reproduce", "protocols"),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

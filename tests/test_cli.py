@@ -17,6 +17,7 @@ import pytest
 from streamfeat.cli import COMMANDS
 from streamfeat.cli import cli as root
 from tests.files import png, wav16
+from tests.protocol_data import IMAGE_SPEC, picture_data
 from tests.terminal import EXECUTABLE, Terminal
 
 
@@ -49,6 +50,7 @@ QUICK = {
     "corpus list": ["corpus", "list", "CORPUS"],
     "corpus synth": ["corpus", "synth", "HOME/made", "--train-speakers", "1", "--test-speakers", "1"],
     "doctor": ["doctor"],
+    "evaluate": ["evaluate", "--preset", "HOME/small.toml", "--protocol", "mnist", "--train-data", "HOME/data"],
     "push": ["push", "HOME/grey.png", "--connect", "FRONT"],
     "status": ["status", "--connect", "FRONT"],
     "stream": ["stream", "CORPUS", "--connect", "FRONT"],
@@ -62,6 +64,8 @@ def words(cli: Terminal, served: Terminal, corpus: Path) -> dict[str, list[str]]
     (cli.home / "grey.png").write_bytes(png(np.arange(784, dtype=np.uint8).reshape(28, 28)))
     spec = cli.home / "tiny.toml"
     spec.write_text(TINY)
+    picture_data(cli.home / "data")
+    (cli.home / "small.toml").write_text(IMAGE_SPEC)
     built = cli("bank", "build", spec)
     assert built.status == 0, built
     places = {"HOME": str(cli.home), "CORPUS": str(corpus), "FRONT": served.front, "TINY": "tiny"}

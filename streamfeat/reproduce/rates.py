@@ -30,7 +30,7 @@ from streamfeat.featuremap import FeatureMap
 from streamfeat.kernel_error import relative_error
 from streamfeat.reproduce.journal import Journal
 from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, move_atoms
-from streamfeat.reproduce.threads import one_blas_thread
+from streamfeat.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]

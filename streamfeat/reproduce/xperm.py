@@ -26,8 +26,8 @@ from streamfeat.exact.orbits import orbit_distance, orbit_kernel
 from streamfeat.featuremap import FeatureMap
 from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
 from streamfeat.reproduce.journal import Journal
-from streamfeat.reproduce.threads import one_blas_thread
 from streamfeat.signals import Signal
+from streamfeat.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -1,0 +1,112 @@
+"""A method under a protocol: features once a bank, one RLS a trial, hits of the rows that are asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.learn.rls import RLS
+from streamfeat.protocols.fitted import Fitted, Task
+from streamfeat.protocols.methods import Method
+from streamfeat.protocols.plan import Plan, Progress, Rows, Trial
+from streamfeat.protocols.table import featurise
+from streamfeat.threads import one_blas_thread
+
+SMALL = 3000
+"""Training rows up to which one thread solves fastest on cores that others use too."""
+
+BLOCK = 4096
+"""Rows predicted at a time: scaled to float64, 50,000 of 8,192 numbers would be 3 GB."""
+
+
+@dataclass
+class Hits:
+    """Which rows were answered right, by column and seed; `fitted` is the first seed's, for the clock."""
+
+    fitted: Fitted | None = None
+    n_features: int = 0
+    of: dict[str, dict[int, list[tuple[Rows, NDArray[np.bool_]]]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+
+    def add(self, column: str, seed: int, rows: Rows, right: NDArray[np.bool_]) -> None:
+        """What came of one trial."""
+        self.of[column][seed].append((rows, right))
+
+
+def classify(
+    plan: Plan, method: Method, spec: BankSpec, bank_seeds: Sequence[int] | None, *, progress: Progress, n_threads: int
+) -> Hits:
+    """Run every trial of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    method : Method
+    spec : BankSpec
+    bank_seeds : sequence of int, optional
+        A bank each, and every trial with each; None: one bank of the spec's own seed, and the trials have the seeds.
+    progress : callable
+    n_threads : int
+        That compute features.
+    """
+    hits = Hits()
+    for bank_seed in (None,) if bank_seeds is None else bank_seeds:
+        task = Task(spec if bank_seed is None else replace(spec, seed=bank_seed), plan.templates, plan.moves)
+        label = "" if bank_seed is None else f" seed {bank_seed}"
+        for trials, fitted in _fits(plan, method, task):
+            rows = np.concatenate([trial.rows for trial in trials])
+            with progress(f"features{label}", len(np.unique(rows))) as advance:
+                table = featurise(fitted, plan.read, rows, advance, n_threads)
+            if hits.fitted is None:
+                hits.fitted, hits.n_features = fitted, table.X.shape[1]
+            with progress(f"fits{label}", len(trials)) as advance:
+                for trial in trials:
+                    rls = _fit(plan, method, trial, table.take(trial.train), fitted)
+                    for column, asked in trial.tests.items():
+                        right = _right(rls, table.take(asked), [plan.labels[row] for row in asked])
+                        hits.add(column, trial.seed if bank_seed is None else bank_seed, asked, right)
+                    advance(1)
+    return hits
+
+
+def _fits(plan: Plan, method: Method, task: Task) -> Iterator[tuple[Sequence[Trial], Fitted]]:
+    """The trials that share features, and what makes these."""
+    if not method.per_fit:
+        yield plan.trials, method.fit(task)
+        return
+    for trial in plan.trials:
+
+        def signals(rows: Rows = trial.train) -> list[Any]:
+            return [plan.read(int(row)) for row in rows]
+
+        yield [trial], method.fit(replace(task, signals=signals))
+
+
+def _fit(plan: Plan, method: Method, trial: Trial, X: NDArray[Any], fitted: Fitted) -> RLS:
+    labels = [plan.labels[row] for row in trial.train]
+    groups = None if plan.speakers is None else [plan.speakers[row] for row in trial.train]
+    one_a_class = len(set(labels)) == len(labels)
+    if fitted.copies is not None:
+        moved = fitted.copies([plan.read(int(row)) for row in trial.train])
+        n_copies = moved.shape[1]
+        X = moved.reshape(len(moved) * n_copies, -1)
+        # a copy must not answer for the item it was made from
+        sources: Sequence[str] = [str(row) for row in trial.train] if groups is None else groups
+        groups = [source for source in sources for _ in range(n_copies)]
+        labels = [label for label in labels for _ in range(n_copies)]
+    rls = method.learner("loo" if groups is None else "logo", one_a_class)
+    with one_blas_thread() if len(labels) <= SMALL else nullcontext():
+        return rls.fit(X, labels, groups)
+
+
+def _right(rls: RLS, X: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
+    predicted = [label for first in range(0, len(X), BLOCK) for label in rls.predict(X[first : first + BLOCK])]
+    return np.array([p == label for p, label in zip(predicted, labels, strict=True)])

@@ -1,0 +1,133 @@
+"""A preset, or several methods beside it, under a protocol: the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.errors import ConfigError
+from streamfeat.protocols import digits, speech
+from streamfeat.protocols.classify import Hits, classify
+from streamfeat.protocols.clock import N_ITEMS, ms_per_item
+from streamfeat.protocols.data import data_folder
+from streamfeat.protocols.methods import method_of
+from streamfeat.protocols.plan import Plan, Progress, Source
+from streamfeat.protocols.scores import rounded, scores_of
+from streamfeat.threads import n_cores
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What lays it out, what its seeds are of, and how many are usual."""
+
+    plan: Callable[[Source], Plan]
+    seeds: Literal["banks", "draws"]
+    n_seeds: int
+
+
+PROTOCOLS = {
+    "fsdd-loso": Protocol(speech.plan_fsdd, "banks", 4),
+    "arabic": Protocol(speech.plan_arabic, "banks", 4),
+    "mnist-few": Protocol(digits.plan_mnist_few, "draws", 5),
+    "mnist": Protocol(digits.plan_mnist, "banks", 1),
+    "rotmnist-few": Protocol(digits.plan_rotmnist_few, "draws", 5),
+    "rotmnist": Protocol(digits.plan_rotmnist, "banks", 1),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for; `n_seeds` and `train_data` None stand for what is usual."""
+
+    protocol: str
+    preset: str
+    methods: Sequence[str] = ("preset",)
+    n_seeds: int | None = None
+    given: Path | None = None
+    train_data: Path | None = None
+
+
+def evaluate(request: Request, *, progress: Progress, n_threads: int | None = None) -> dict[str, Any]:
+    """Run the methods under the protocol.
+
+    Parameters
+    ----------
+    request : Request
+    progress : callable
+        `progress(description, total)` is a context that gives the function moving the bar on.
+    n_threads : int, optional
+        That compute features; None: one a core.
+
+    Returns
+    -------
+    dict
+        {"protocol", "preset", "seeds", "seeds_of", "notes", "wall_s"} and the figures of the first method: {"method",
+        "accuracy", "sd", ...} (see `scores_of`), "ms_per_item", "dim", "bank"; those of all in "methods", by name.
+
+    Raises
+    ------
+    ConfigError
+        An unknown protocol, preset or method; data or a package that is not there.
+    InvalidArgument
+        Items that cannot be read, or that the preset does not take.
+    """
+    began = time.monotonic()
+    if request.protocol not in PROTOCOLS:
+        raise ConfigError(f"a protocol is one of {', '.join(PROTOCOLS)}; got {request.protocol!r}")
+    protocol = PROTOCOLS[request.protocol]
+    spec = spec_of(request.preset)
+    n_seeds = request.n_seeds or protocol.n_seeds
+    names = list(dict.fromkeys(request.methods))
+    plan = protocol.plan(Source(data_folder(request.train_data), request.given, n_seeds, progress))
+    methods = {name: method_of(name, plan.speakers is not None) for name in names}
+    bank_seeds = range(n_seeds) if protocol.seeds == "banks" else None
+
+    def named(name: str) -> Progress:
+        return lambda text, total: progress(f"{request.protocol}: {name}, {text}", total)
+
+    hits = {
+        name: classify(plan, method, spec, bank_seeds, progress=named(name), n_threads=n_threads or n_cores())
+        for name, method in methods.items()
+    }
+    figures = _figures(hits, plan)
+    return {
+        "protocol": request.protocol,
+        "preset": spec.name,
+        "method": names[0],
+        **figures[names[0]],
+        "seeds": n_seeds,
+        "seeds_of": protocol.seeds,
+        "notes": list(plan.notes),
+        "methods": figures,
+        "wall_s": round(time.monotonic() - began, 1),
+    }
+
+
+def spec_of(preset: str) -> BankSpec:
+    """The spec of a preset, or of a TOML file."""
+    return BankSpec.from_toml(Path(preset)) if preset.endswith(".toml") else BankSpec.preset(preset)
+
+
+def _figures(hits: dict[str, Hits], plan: Plan) -> dict[str, dict[str, Any]]:
+    """What is reported of each method; the clock runs over all of them in turns."""
+    asked = next(iter(plan.trials[0].tests.values()))
+    chosen = asked[np.linspace(0, len(asked) - 1, min(N_ITEMS, len(asked))).astype(int)]
+    fitted = {name: some.fitted for name, some in hits.items() if some.fitted is not None}
+    ms = ms_per_item(fitted, [plan.read(int(row)) for row in chosen])
+    return {
+        name: rounded(
+            {
+                **scores_of(some, plan),
+                "ms_per_item": ms[name],
+                "dim": some.n_features,
+                "bank": fitted[name].bank,
+            }
+        )
+        for name, some in hits.items()
+    }

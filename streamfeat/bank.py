@@ -246,8 +246,7 @@ def _build_stream(task: Task, given: Given) -> Stream:
     factors = factors_of(spec, front_end.axes, given.operators, task.rng("group"))
     entry = _entry(spec, front_end.axes, factors)
     drawn = _draw_templates(task, given.templates)
-    arrays = operator_arrays(spec, factors, drawn.T, task.progress) | drawn.kept
-    return _finished(task, factors, entry, arrays)
+    return _finished(task, factors, entry, operator_arrays(spec, factors, drawn, task.progress))
 
 
 def _stored(task: Task, factors: Sequence[Factor], each: Iterable[Floats]) -> Stream:

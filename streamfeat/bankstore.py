@@ -11,7 +11,8 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
 
     form operators   templates (n_blocks, d, LANES), scale (n_blocks, G, LANES) where gt is renormalised,
                      factor<j>_indptr (n, d + 1), _indices (nnz,), _data (nnz,): the adjoints of factor j,
-                     unless it acts on inputs by a rule: then its parameters are all it needs
+                     unless it acts on inputs by a rule: then its parameters are all it needs;
+                     signs, gains, places and lane_scale of structured templates: see `structured`
     form dense       orbits (n_blocks, G, d, LANES): every gt
     both             what the pooling keeps: thresholds (n_blocks, n_thresholds, LANES) of a CDF, squares and whitening,
                      cell_rows (rows, n_rows) and cell_columns (columns, n_columns) of cells,

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.bankstore import Bank
+from streamfeat.groups import n_elements
 from streamfeat.kernels import Floats
-from streamfeat.pooling import Pass, Size
-from streamfeat.projections import items_at_once, projections
+from streamfeat.pooling import Pass, Size, along_lanes
+from streamfeat.projections import items_at_once, move, projections
 from streamfeat.streams import Stream, split
+from streamfeat.structured import Transforms, n_moved_first
 
 Features = NDArray[Any]
 
@@ -26,11 +28,32 @@ def pooled(stream: Stream, vectors: Floats) -> Features:
     """The first layer of one stream: (N, d) -> (N, D), a few items at a time, each alone."""
     pooling = stream.spec.pooling
     features = np.empty((len(vectors), stream.n_features), stream.dtype)
+    if _pooled_by_transforms(stream, vectors, features):
+        return features
     step = items_at_once(stream)
     for first in range(0, len(vectors), step):
         some = vectors[first : first + step]
         pooling.pool(Pass(stream.arrays, some, projections(stream, some)), features[first : first + step])
     return features
+
+
+def _pooled_by_transforms(stream: Stream, vectors: Floats, features: Features) -> bool:
+    """Whether templates and pooling let fast transforms do it, and if so, have it done."""
+    if "places" not in stream.arrays:
+        return False
+    n_first = n_moved_first(stream.factors, len(stream.arrays["places"]))
+    n_columns = n_elements(stream.factors[:n_first])
+    transforms = Transforms(stream.arrays, stream.d, n_columns)
+    step = transforms.items_at_once
+    pool = along_lanes(stream.spec.pooling, stream.arrays, stream.n_group, min(step, len(vectors)))
+    if pool is None:
+        return False
+    for first in range(0, len(vectors), step):
+        some = vectors[first : first + step]
+        moved = move(stream, some, n_first)[: len(some) * n_columns]
+        transforms.pool(moved.reshape(len(some), n_columns, -1), pool)
+        pool.write(features[first : first + step])
+    return True
 
 
 def first_layer(bank: Bank, vectors: Floats) -> Features:

@@ -25,6 +25,8 @@ from streamfeat.groups.axes import Axes
 from streamfeat.kernels import LANES, Floats, blocks_of, padded
 from streamfeat.signals.signal import Signal
 from streamfeat.streams import Stream
+from streamfeat.structured import STRUCTURED, lane_arrays
+from streamfeat.templates import Drawn
 
 CHUNK_BYTES = 64 << 20
 """Orbits are computed for as many templates at a time as fit here."""
@@ -149,12 +151,16 @@ def need_orbits(factors: Sequence[Elements]) -> None:
 
 
 def operator_arrays(
-    spec: StreamSpec, factors: Sequence[Elements], T: Floats, progress: Progress | None
+    spec: StreamSpec, factors: Sequence[Elements], drawn: Drawn, progress: Progress | None
 ) -> dict[str, NDArray[Any]]:
     """Templates and what moves them, as the operators form stores it."""
-    arrays: dict[str, NDArray[Any]] = {"templates": blocks_of(T, padded(T.shape[1], 4))}
-    if spec.renormalise and factors:
-        arrays["scale"] = _scale(factors, T, progress)
+    T, d = drawn.T, drawn.T.shape[1]
+    arrays: dict[str, NDArray[Any]] = {"templates": blocks_of(T, padded(d, 4)), **drawn.kept}
+    scale = _scale(factors, T, progress) if spec.renormalise and factors else None
+    if scale is not None:
+        arrays["scale"] = blocks_of(scale)
+    if "signs" in arrays and spec.window.whole:
+        arrays |= lane_arrays(factors, arrays["signs"], d, scale)
     for j, factor in enumerate(factors):
         if isinstance(factor, OperatorStack):
             arrays |= {f"factor{j}_{part}": getattr(factor, part) for part in ("indptr", "indices", "data")}
@@ -168,7 +174,8 @@ def parameter_arrays(factors: Sequence[Factor]) -> dict[str, NDArray[np.float64]
 
 def is_operator_array(name: str) -> bool:
     """What the dense form replaces by the orbits themselves."""
-    return name in ("templates", "scale", "signs") or (name.startswith("factor") and not name.endswith("_parameters"))
+    moves = name.startswith("factor") and not name.endswith("_parameters")
+    return moves or name in ("templates", "scale", *STRUCTURED)
 
 
 def template_vectors(stream: Stream) -> Floats:
@@ -225,9 +232,9 @@ def stored_orbits(each: Iterable[Floats], G: int, m: int, d: int, progress: Prog
 
 
 def _scale(factors: Sequence[Elements], T: Floats, progress: Progress | None) -> Floats:
-    """|t| / |gt| in blocks, (n_blocks, G, LANES); 0 where gt is 0."""
+    """|t| / |gt|, (m, G); 0 where gt is 0."""
     G, (m, d) = n_elements(factors), T.shape
-    scale = np.zeros((m, G))
+    scale = np.zeros((m, G), np.float32)
     step = max(1, CHUNK_BYTES // (4 * G * d))
     for first in range(0, m, step):
         chunk = T[first : first + step]
@@ -236,4 +243,4 @@ def _scale(factors: Sequence[Elements], T: Floats, progress: Progress | None) ->
         np.divide(wanted, norms, out=scale[first : first + step], where=norms > 0)
         if progress:
             progress(min(first + step, m), m)
-    return blocks_of(scale)
+    return scale

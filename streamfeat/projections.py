@@ -74,8 +74,8 @@ def _patch_projections(stream: Stream, patches: Floats) -> Iterator[tuple[int, F
         yield block, P[None, : stream.n_group]
 
 
-def move(stream: Stream, vectors: Floats) -> Floats:
-    """Each vector moved by the adjoint of each group element.
+def move(stream: Stream, vectors: Floats, n_factors: int | None = None) -> Floats:
+    """Each vector moved by the adjoint of each group element, or of the product of the first n factors.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def move(stream: Stream, vectors: Floats) -> Floats:
     n = len(vectors)
     X = _rows(stream, padded(n, ROWS))
     X[:n, : stream.d] = vectors
-    for factor in stream.factors:
+    for factor in stream.factors[:n_factors]:
         moved = _rows(stream, padded(n * factor.n, ROWS))
         factor.act(X[:n], moved)
         X, n = moved, n * factor.n

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LADDER: tuple[tuple[str, ...], ...] = (
     ("errors", "kernels", "spec", "directory", "threads"),
     ("config", "signals", "groups", "templates", "pooling", "layer2", "windows", "learn", "exact", "wire", "schemas"),
-    ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec"),
+    ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec", "structured"),
     ("streams", "bankstore", "model", "connection", "inspection"),
     ("projections", "layers", "orbits", "decoding"),
     ("bank",),

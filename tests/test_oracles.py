@@ -204,7 +204,7 @@ def test_structured_templates_estimate_both_kernels_at_large_d() -> None:
 
 
 def test_a_structured_bank_keeps_its_signs() -> None:
-    """Beside the rows, for a fast transform to come."""
+    """Beside the rows, for fast transforms."""
     bank = map_of(None, 12, {"source": "hadamard", "m": 40}, {"kind": "fourier", "sigma": 0.5}).bank
     assert bank.arrays["signs"].shape == (3, 3, 16)
     assert bank.arrays["signs"].dtype.str == "|i1"

@@ -22,6 +22,7 @@ from streamfeat.pooling.cdf import Cdf
 from streamfeat.pooling.cells import Cells, cells_of
 from streamfeat.pooling.fourier import Fourier
 from streamfeat.pooling.kernel import BaseKernel
+from streamfeat.pooling.lanes import LanePool, along_lanes
 from streamfeat.pooling.material import Array, Material, Pass, Size
 from streamfeat.pooling.nystrom import Nystrom
 from streamfeat.pooling.statistics import Max, Mean, Moments, Quantiles
@@ -33,6 +34,7 @@ __all__ = [
     "Cdf",
     "Cells",
     "Fourier",
+    "LanePool",
     "Material",
     "Max",
     "Mean",
@@ -42,6 +44,7 @@ __all__ = [
     "Pooling",
     "Quantiles",
     "Size",
+    "along_lanes",
     "cells_of",
     "pooling_table",
     "read_pooling",

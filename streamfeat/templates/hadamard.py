@@ -32,18 +32,19 @@ class Hadamard:
         check_numbers(self.m, self.epsilon)
 
     def draw(self, request: Request) -> Drawn:
-        """The rows, and the signs that they follow from: `signs` (n_matrices, 3, p) int8."""
-        T, signs = hadamard_templates(self.m, request.d, request.rng)
-        if request.sigma is not None:
-            T *= math.sqrt(request.d) / request.sigma
-        return Drawn(T.astype(np.float32), {"signs": signs})
+        """The rows, and what they follow from: `signs` (n_matrices, 3, p) int8 and `gains` (m,) float32."""
+        T, signs, gains = hadamard_templates(self.m, request.d, request.rng)
+        size = 1.0 if request.sigma is None else math.sqrt(request.d) / request.sigma
+        return Drawn((size * T).astype(np.float32), {"signs": signs, "gains": (size * gains).astype(np.float32)})
 
 
-def hadamard_templates(m: int, d: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def hadamard_templates(
+    m: int, d: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int8], NDArray[np.float64]]:
     """The first m rows of independent matrices H D3 H D2 H D1 one after the other, cut to d columns, at unit norm.
 
     A fast transform gives the same projections from the signs: x padded with zeros, signs D1, transform, D2, transform,
-    D3, transform; then each number over the norm of its row, which is 1 where d is a power of two.
+    D3, transform; then each number times its row's gain.
 
     Returns
     -------
@@ -60,8 +61,8 @@ def hadamard_templates(m: int, d: int, rng: np.random.Generator) -> tuple[NDArra
         while not rows.any(axis=1).all():
             matrix[:] = rng.choice(np.array([-1, 1], np.int8), size=(3, p))
             rows[:] = _rows_of(matrix, len(rows))[:, :d]
-    T /= np.linalg.norm(T, axis=1, keepdims=True)
-    return T, signs
+    norms = np.linalg.norm(T, axis=1)
+    return T / norms[:, None], signs, 1 / (p * math.sqrt(p) * norms)
 
 
 def walsh_hadamard(X: NDArray[Any]) -> NDArray[np.float64]:

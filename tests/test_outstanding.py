@@ -172,6 +172,26 @@ def test_unavailable_is_not_believed_at_once() -> None:
     assert 5 < n_asked < 15
 
 
+@pytest.mark.parametrize("served", ["answered", "taken by a broker that is gone"])
+def test_unavailable_is_not_believed_of_a_route_that_was_served(served: str) -> None:
+    """A new broker has not heard of workers that are away: the item is offered again until its own deadline."""
+    open_items = outstanding()
+    submit(open_items, 1, timeout_s=60.0)
+    open_items.next_request(0.0)
+    if served == "answered":
+        open_items.hear(reply(0), 0.0)
+        submit(open_items, 1, timeout_s=60.0)
+    else:
+        open_items.send_again()
+    now = 0.0
+    outcomes: list[Outcome] = []
+    while not outcomes:
+        (asked,) = ids_of(open_items.next_request(now))
+        outcomes = open_items.hear(refusal(asked, "UNAVAILABLE"), now)
+        now += open_items.wait_s(now) if not outcomes else 0.0
+    assert 55 < now < 60
+
+
 def test_an_ended_pause_is_nothing_to_wake_for() -> None:
     """The broker refused an item and went away: once the pause is over, only the deadline is left to wait for."""
     open_items = outstanding()

@@ -38,7 +38,10 @@ MAX_PAUSE_MS = 2000
 
 PATIENCE_S = 5.0
 """How long UNAVAILABLE is not believed. A broker that was started again hears from its workers within about four
-seconds, and one that drains is replaced; a stage that nobody serves is still reported soon."""
+seconds, and one that drains is replaced; a stage that nobody serves is still reported soon. Of a route that was served
+before it is not believed at all: its workers are away together with the broker that knew them, and they come back."""
+
+MOST_ROUTES = 1000
 
 DEFAULT_CREDIT = {"items": 1, "bytes": 1 << 20}
 DEFAULT_LIMITS = {"item_bytes": 16 << 20, "message_items": 64, "message_bytes": 64 << 20}
@@ -103,6 +106,7 @@ class Outstanding:
         self._open: dict[int, Entry] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._given_up: set[int] = set()
+        self._served: set[tuple[str, ...]] = set()  # routes that a broker of this conversation took items for
 
     def __len__(self) -> int:
         return len(self._open)
@@ -169,6 +173,8 @@ class Outstanding:
 
     def send_again(self) -> None:
         """A new conversation began: whatever is unanswered is asked again, under the same ids."""
+        for entry in self._sent.values():
+            self._mark_served(entry.errand.route)
         self._wait_again(list(self._sent.values()))
 
     def hear(self, message: Message, now: float) -> list[Outcome]:
@@ -235,6 +241,11 @@ class Outstanding:
     def _has_credit(self, entry: Entry) -> bool:
         return len(self._sent) < self._credit["items"] and self._sent_bytes + entry.n_bytes <= self._credit["bytes"]
 
+    def _mark_served(self, route: tuple[str, ...]) -> None:
+        if len(self._served) >= MOST_ROUTES:
+            self._served.clear()
+        self._served.add(route)
+
     def _mark_sent(self, entry: Entry) -> None:
         self._sent[entry.id] = entry
         self._sent_bytes += entry.n_bytes
@@ -257,6 +268,7 @@ class Outstanding:
             self.n_duplicate += not late
             return None
         if item.fields["ok"]:
+            self._mark_served(entry.errand.route)
             return self._end(entry, item, None, now)
         return self._refused(entry, item.fields["error"], now)
 
@@ -269,7 +281,8 @@ class Outstanding:
         if isinstance(error, Overloaded | Unavailable):
             pause_ms = min(max(retry_after_ms, MIN_PAUSE_MS) * 2 ** min(entry.n_refusals, 8), MAX_PAUSE_MS)
             again_at = now + pause_ms / 1000 * self._rng.uniform(0.75, 1.25)
-            until = entry.deadline if isinstance(error, Overloaded) else entry.refused_at + PATIENCE_S
+            believed = isinstance(error, Unavailable) and entry.errand.route not in self._served
+            until = entry.refused_at + PATIENCE_S if believed else entry.deadline
             if again_at < min(until, entry.deadline):
                 entry.n_refusals += 1
                 self._mark_unsent(entry)

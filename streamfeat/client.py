@@ -71,6 +71,11 @@ class Client:
         """Where this client connects."""
         return self._connection.endpoint
 
+    @property
+    def n_dropped(self) -> int:
+        """Answers that came late or twice, and were dropped."""
+        return self._connection.n_dropped
+
     def __enter__(self) -> Client:
         try:
             self.connect()

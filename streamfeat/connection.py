@@ -57,6 +57,11 @@ class Connection:
         self._reports: deque[dict[str, Any]] = deque(maxlen=1)
         self._n_ended = 0
 
+    @property
+    def n_dropped(self) -> int:
+        """Replies to items that had been answered or given up."""
+        return self._open.n_late + self._open.n_duplicate
+
     def connect(self) -> None:
         """Say hello and wait for the welcome; at once if there was one.
 

@@ -102,6 +102,7 @@ class LocalFleet:
         self.log_dir = log_dir
         self.ready_timeout_s = ready_timeout_s
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._roles: dict[str, tuple[str, list[str]]] = {}
 
     @property
     def front(self) -> str:
@@ -161,14 +162,21 @@ class LocalFleet:
         """Members that ended by themselves, with their exit status (negative: the signal)."""
         return {name: process.returncode for name, process in self._processes.items() if process.poll() is not None}
 
+    def restart(self, name: str) -> None:
+        """Start a member that has fallen once more, as a supervisor does: same name, same arguments, same log."""
+        self._processes[name].wait(5)
+        self._spawn(name, *self._roles[name])
+
     def _spawn(self, name: str, role: str, arguments: list[str]) -> None:
+        self._roles[name] = role, arguments
         parent = ["--stop-with-parent", str(os.getpid())]
         command = [sys.executable, "-m", f"streamfeat.workers.{role}", *arguments, *parent]
         with contextlib.ExitStack() as stack:
             log = None
             if self.log_dir is not None:
                 self.log_dir.mkdir(parents=True, exist_ok=True)
-                log = stack.enter_context((self.log_dir / f"{name}.log").open("wb"))
+                again = name in self._processes
+                log = stack.enter_context((self.log_dir / f"{name}.log").open("ab" if again else "wb"))
             environ = {**os.environ, **(ONE_THREAD if role == "features" else {})}
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environ

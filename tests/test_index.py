@@ -42,6 +42,7 @@ def test_insert_and_search(index: Index) -> None:
         np.testing.assert_array_equal(item.arrays[0].to_numpy(), expected.ids[i])
         np.testing.assert_array_equal(item.arrays[1].to_numpy(), expected.distances[i].astype(np.float32))
         assert item.fields["labels"] == expected.labels[i]
+        assert item.fields["n_items"] == 40
     travels("insert:near", committed)
     travels("search:near", answers)
     assert len(index.handle("search:near", items(test[:1]), {}, no_beat)[0].fields["labels"]) == 10

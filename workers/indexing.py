@@ -105,7 +105,8 @@ class Index:
             found = index.search(np.concatenate([row for _, row in good]), k)
             for i, (place, _) in enumerate(good):
                 arrays = (Array.of(found.ids[i]), Array.of(found.distances[i].astype(np.float32)))
-                results[place] = Item({"ok": True, "kind": "neighbours", "labels": found.labels[i]}, arrays)
+                fields = {"ok": True, "kind": "neighbours", "n_items": len(index), "labels": found.labels[i]}
+                results[place] = Item(fields, arrays)
         return [result for result in results if result is not None]
 
     def _index(self, name: str, log: FeatureLog) -> NeighbourIndex:

@@ -16,11 +16,9 @@ from streamfeat.errors import ConfigError
 from streamfeat.frontends import FrontEnd, make_front_ends
 from streamfeat.groups import (
     Axes,
-    InputMoves,
     OperatorStack,
     acts_on_waveforms,
     make_waveform_group,
-    unitarity_defect,
 )
 from streamfeat.kernels import Floats
 from streamfeat.kernels.fourier import MAX_PROJECTION
@@ -32,6 +30,7 @@ from streamfeat.orbits import (
     Orbits,
     Progress,
     every_orbit,
+    factor_entries,
     factors_of,
     is_operator_array,
     moved_recording,
@@ -44,6 +43,7 @@ from streamfeat.orbits import (
     template_vectors,
     user_orbits,
 )
+from streamfeat.outer import with_outer
 from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
@@ -66,7 +66,7 @@ __all__ = [
 MAX_GROUP = 65535
 """Counts are uint16."""
 
-USES = ("templates", "group", "pooling", "layer2", "patches")
+USES = ("templates", "group", "pooling", "layer2", "patches", "outer")
 """What chance is used for, each under its own number."""
 
 PATCHES = 8192
@@ -119,12 +119,12 @@ def build_bank(
         try:
             streams.append(_build_stream(task, given))
         except ConfigError as error:
-            raise ConfigError(
-                f"bank {spec.name!r}{f', stream {i}' if len(spec.streams) > 1 else ''}: {error}"
-            ) from None
+            where = f"bank {spec.name!r}" + (f", stream {i}" if len(spec.streams) > 1 else "")
+            raise ConfigError(f"{where}: {error}") from None
+    spec, streams = with_outer(spec, streams, np.random.default_rng([spec.seed, USES.index("outer")]))
     layers = {} if spec.layer2 is None else _layer2_arrays(spec, _joined(spec, front_ends.kind, streams), vectors)
-    dense = [stream.form != wanted.form for stream, wanted in zip(streams, spec.streams, strict=True)]
-    stored = [_dense(stream, progress) if do else stream for stream, do in zip(streams, dense, strict=True)]
+    both = zip(streams, spec.streams, strict=True)
+    stored = [_dense(stream, progress) if wanted.form == "dense" else stream for stream, wanted in both]
     return Bank.of(*_joined(spec, front_ends.kind, stored, layers))
 
 
@@ -136,12 +136,14 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     Raises
     ------
     ConfigError
-        A factor depends on the input (`noisy_norm`), so that there is no gt; or the bank has patches.
+        A factor depends on the input (`noisy_norm`), so that there is no gt; the bank has patches or an outer orbit.
     """
     if all(stream.form == "dense" for stream in bank.streams):
         return bank
     if any(not stream.spec.window.whole for stream in bank.streams):
         raise ConfigError(f"bank {bank.name!r} has patches: their templates are stored already, there is no dense form")
+    if bank.spec.outer:
+        raise ConfigError(f"bank {bank.name!r} has an outer orbit, which moves inputs: there is no dense form")
     stored = [_dense(stream, progress) for stream in bank.streams]
     layers = {name: array for name, array in bank.arrays.items() if name.startswith(LAYER2)}
     return Bank.of(*_joined(bank.spec, bank.manifest["kind"], stored, layers))
@@ -335,12 +337,6 @@ def _entry(spec: StreamSpec, axes: Axes, factors: Sequence[Factor]) -> dict[str,
         raise ConfigError(
             f"a bank of |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
         )
-    entries: list[dict[str, Any]] = []
-    for given, factor in zip(spec.group, factors, strict=True):
-        entry = {"factor": given["factor"], "n": factor.n, "parameters": list(factor.names)}
-        if isinstance(factor, OperatorStack | InputMoves):
-            entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
-        entries.append(entry)
     return {
         "axes": {
             "names": list(axes.names),
@@ -349,7 +345,7 @@ def _entry(spec: StreamSpec, axes: Axes, factors: Sequence[Factor]) -> dict[str,
             "rate_hz": float(axes.rate_hz),
         },
         "n_group": G,
-        "factors": entries,
+        "factors": factor_entries(factors, [factor["factor"] for factor in spec.group]),
     }
 
 

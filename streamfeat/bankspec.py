@@ -21,9 +21,11 @@
     cells = "whole"                          # or a grid of them, for patches
     [layer2]                                 # random Fourier features of the feature
     kind = "none"                            # or "fourier", with m and sigma
+    [[outer]]                                # factors that move the input; the mean of its copies' features is kept
+    factor = "rotation"
 
-A bank of several streams has a list of them instead, `[[streams]]`: what a stream does not say is taken from above, but
-for name, seed and layer 2, which are the bank's. Its feature is the streams' features, one after the other.
+A bank of several streams has a list of them instead, `[[streams]]`: what a stream does not say is taken from above.
+Name, seed, layer 2 and outer orbit are the bank's. Its feature is the streams' features, one after the other.
 
 The shape is held to schemas/bank-spec.schema.json. Window, templates, pooling and layer 2 are checked by those who own
 them, `windows`, `templates`, `pooling` and `layer2`, when the spec is read; stages and factors by `frontends` and
@@ -182,6 +184,7 @@ class BankSpec:
     streams: tuple[StreamSpec, ...]
     seed: int = 0
     layer2: Layer2 | None = None
+    outer: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         hold_to_schema("bank-spec", "bank spec", self.as_dict())
@@ -190,6 +193,8 @@ class BankSpec:
         if len(kinds) > 1:
             told = ", ".join(repr(stream.pooling.kind) for stream in self.streams)
             raise ConfigError(f"bank spec: streams must all give counts ('cdf') or all give means, got {told}")
+        if self.outer and any(stream.form == "dense" for stream in self.streams):
+            raise ConfigError("bank spec: [[outer]] moves inputs by operators; use form = 'operators', got 'dense'")
 
     @property
     def only(self) -> StreamSpec:
@@ -209,6 +214,7 @@ class BankSpec:
         hold_to_schema("bank-spec", "bank spec", value)
         layer2 = read_layer2(_whole_numbers(value.pop("layer2", {"kind": NONE})))
         own = {key: value.pop(key) for key in ("name", "seed") if key in value}
+        own["outer"] = tuple(value.pop("outer", ()))
         tables = value.pop("streams", None)
         if tables is None:
             return cls(streams=(StreamSpec.from_dict(value),), layer2=layer2, **own)
@@ -242,12 +248,13 @@ class BankSpec:
         """The nested dict that `from_dict` takes, defaults written out; flat, if there is one stream."""
         tables = [stream.as_dict() for stream in self.streams]
         streams = tables[0] if len(tables) == 1 else {"streams": tables}
-        return {"name": self.name, "seed": self.seed, **streams, "layer2": layer2_table(self.layer2)}
+        outer = {"outer": [dict(factor) for factor in self.outer]} if self.outer else {}
+        return {"name": self.name, "seed": self.seed, **streams, "layer2": layer2_table(self.layer2), **outer}
 
     def plain(self) -> BankSpec:
-        """The same spec without invariance: the group is the identity alone. For comparison runs."""
+        """The same spec without invariance: group and outer orbit are the identity alone. For comparison runs."""
         streams = tuple(replace(stream, group=(), form="operators") for stream in self.streams)
-        return replace(self, name=f"{self.name}-plain"[:64], streams=streams)
+        return replace(self, name=f"{self.name}-plain"[:64], streams=streams, outer=())
 
     def of_one(self, name: str, **changes: Any) -> BankSpec:
         """The spec of a bank of one stream under another name, `changes` being of that stream."""

@@ -17,7 +17,8 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
     both             what the pooling keeps: thresholds (n_blocks, n_thresholds, LANES) of a CDF, squares and whitening,
                      cell_rows (rows, n_rows) and cell_columns (columns, n_columns) of cells,
                      layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer,
-                     factor<j>_parameters (n, p): what makes each element
+                     factor<j>_parameters (n, p): what makes each element,
+                     outer<j>_... the same of the outer orbit, but of the elements themselves: they move inputs
 
 With several streams the names of a stream's arrays begin with its number, "s0_", "s1_" ...; layer 2 is the bank's.
 """
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -101,7 +103,7 @@ class Bank:
         """What a feature is made of, in the order of its parts."""
         entries, specs = self.manifest.get("streams"), self.spec.streams
         if entries is None:
-            entry = {key: self.manifest[key] for key in ("axes", "n_group", "factors")}
+            entry = {key: self.manifest[key] for key in ("axes", "n_group", "factors", "outer") if key in self.manifest}
             arrays = {name: array for name, array in self.arrays.items() if not name.startswith(LAYER2)}
             return (Stream(specs[0], entry, arrays),)
         return tuple(
@@ -123,6 +125,11 @@ class Bank:
     def d(self) -> int:
         """Numbers of the streams' vectors together."""
         return sum(stream.d for stream in self.streams)
+
+    @property
+    def n_outer(self) -> int:
+        """Elements of the outer orbit: copies of an input whose features are pooled."""
+        return math.prod(factor.n for factor in self.streams[0].outer)
 
     @property
     def n_features(self) -> int:

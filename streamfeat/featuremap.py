@@ -74,7 +74,8 @@ class FeatureMap:
         -------
         (N, D) uint16 or float32
             Columns are told by the pooling: `streamfeat.pooling`, the method `pool` of each kind; of several streams
-            one after the other. With a second layer m2 cosines, then m2 sines.
+            one after the other. With a second layer m2 cosines, then m2 sines. Of an outer orbit the mean over its
+            elements is kept (of counts the sum).
 
         Raises
         ------
@@ -119,7 +120,9 @@ class FeatureMap:
                 f"bank {self.bank.name} {self.bank_hash[:12]} gives {self.bank.dtype} features of {self.n_features} "
                 f"numbers, got {features.dtype.str} of shape {features.shape}"
             )
-        return phi(self.bank, features) if self.bank.spec.layer2 is None else features.astype(np.float32)
+        if self.bank.spec.layer2 is not None:
+            return features.astype(np.float32)
+        return phi(self.bank, features, self.bank.n_outer)
 
     def warm(self) -> None:
         """Load every page of the bank and every kernel, so that the first item is as quick as the next."""

@@ -160,10 +160,12 @@ def _known(bank: Bank) -> Stream:
         isinstance(pooling, Cdf) and pooling.thresholds == "paper"
     )
     known = known and spec.window.whole
-    if not (known and gaussian_kind and bank.spec.layer2 is None and stream.form == "operators"):
+    if not (
+        known and gaussian_kind and bank.spec.layer2 is None and not bank.spec.outer and stream.form == "operators"
+    ):
         raise InvalidArgument(
             f"bank {bank.name!r} estimates no kernel that is known exactly: that takes Gaussian templates with 'paper' "
-            "thresholds or Gaussian frequencies, form 'operators', no patches and no second layer"
+            "thresholds or Gaussian frequencies, form 'operators', no patches, no second layer and no outer orbit"
         )
     # float32 norms of gt over those of t
     scale = stream.arrays.get("scale")

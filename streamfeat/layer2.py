@@ -18,8 +18,8 @@ from streamfeat.spec import as_table, read_table
 
 NONE = "none"
 
-ROWS_AT_ONCE = 8 * ROWS
-"""Features that share a pass over the frequencies."""
+ROWS_AT_ONCE = 16 * ROWS
+"""First layers that share a pass over the frequencies."""
 
 MEDIAN_ROWS = 1000
 """Signals whose distances the median is taken of; more are drawn at random."""
@@ -29,19 +29,27 @@ MEDIAN_ROWS = 1000
 class Layer2:
     """Features of h(mu, mu') = exp(-||mu - mu'||^2 / (2 sigma^2)), the Gaussian hyperkernel (Raj et al. 2017, sec. 4).
 
-    mu is the first layer's Phi. sigma = "median" takes the median distance between the Phi of the bank's signals.
+    mu is the first layer's Phi. sigma = "median" takes the median distance between the Phi of the bank's signals, or
+    `of_median` times that.
     """
 
     kind: ClassVar[str] = "fourier"
 
     m: int
     sigma: float | Literal["median"]
+    of_median: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.m <= 1_000_000:
             raise ConfigError(f"m must be from 1 to 1000000, got {self.m!r}")
         if self.sigma != "median" and self.sigma <= 0:
             raise ConfigError(f"sigma must be above 0 or 'median', got {self.sigma!r}")
+        if self.of_median is not None and (self.sigma != "median" or not 1e-3 <= self.of_median <= 1e3):
+            raise ConfigError(
+                f"of_median, from 0.001 to 1000, goes with sigma = 'median', got {self.of_median!r} and sigma = "
+                f"{self.sigma!r}"
+            )
+        object.__setattr__(self, "of_median", None if self.of_median == 1 else self.of_median)
 
     @property
     def needs_signals(self) -> bool:
@@ -63,7 +71,7 @@ class Layer2:
         phi : (N, n_first) float32
             Of the bank's signals; none, if sigma is a number.
         """
-        sigma = median_distance(phi, rng) if self.sigma == "median" else self.sigma
+        sigma = (self.of_median or 1) * median_distance(phi, rng) if self.sigma == "median" else self.sigma
         W = rng.standard_normal((self.m, n_first)) / sigma
         longest = float(np.linalg.norm(W, axis=1).max())
         if longest > MAX_PROJECTION / 2:
@@ -73,19 +81,24 @@ class Layer2:
             )
         return {"layer2_frequencies": blocks_of(W, padded(n_first, 4)), "layer2_sigma": np.array([sigma])}
 
-    def apply(self, frequencies: Floats, phi: Floats, out: Floats) -> None:
-        """cos, then sin, of <w, phi> over sqrt(m), (n, n_first) -> (n, 2 m); a row depends on itself alone."""
-        pairs, weight = out.reshape(len(phi), 2, self.m), 1 / math.sqrt(self.m)
-        for first in range(0, len(phi), ROWS_AT_ONCE):
-            some = phi[first : first + ROWS_AT_ONCE]
+    def apply(self, frequencies: Floats, phi: Floats, out: Floats, n_copies: int = 1) -> None:
+        """cos, then sin, of <w, phi> over sqrt(m), their mean over n_copies rows: (n n_copies, n_first) -> (n, 2 m).
+
+        What comes out depends on its own rows alone.
+        """
+        pairs, weight = out.reshape(len(out), 2, self.m), 1 / math.sqrt(self.m)
+        step = max(1, ROWS_AT_ONCE // n_copies)
+        for first in range(0, len(out), step):
+            some = phi[first * n_copies : (first + step) * n_copies]
             X = np.zeros((padded(len(some), ROWS), frequencies.shape[1]), np.float32)
             X[: len(some), : phi.shape[1]] = some
             P = np.empty((len(X), LANES), np.float32)
             for block, W in enumerate(frequencies):
                 project(X, W, P)
                 t = slice(block * LANES, (block + 1) * LANES)
-                for i in range(len(some)):
-                    mean_cos_sin(P[i : i + 1], 1.0, weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
+                for i in range(len(some) // n_copies):
+                    copies = P[i * n_copies : (i + 1) * n_copies]
+                    mean_cos_sin(copies, 1.0, weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
 
 
 def median_distance(phi: Floats, rng: np.random.Generator) -> float:

@@ -14,17 +14,19 @@ from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.frontends import FrontEnd
 from streamfeat.groups import (
     Elements,
+    InputMoves,
     OperatorStack,
     WaveformMoves,
     apply_group,
     inputs_first,
     make_factor,
     n_elements,
+    unitarity_defect,
 )
 from streamfeat.groups.axes import Axes
 from streamfeat.kernels import LANES, Floats, blocks_of, padded
 from streamfeat.signals.signal import Signal
-from streamfeat.streams import Stream
+from streamfeat.streams import MATRICES, Stream
 from streamfeat.structured import STRUCTURED, lane_arrays
 from streamfeat.templates import Drawn
 
@@ -163,13 +165,24 @@ def operator_arrays(
         arrays |= lane_arrays(factors, arrays["signs"], d, scale)
     for j, factor in enumerate(factors):
         if isinstance(factor, OperatorStack):
-            arrays |= {f"factor{j}_{part}": getattr(factor, part) for part in ("indptr", "indices", "data")}
+            arrays |= {f"factor{j}_{part}": getattr(factor, part) for part in MATRICES}
     return arrays
 
 
 def parameter_arrays(factors: Sequence[Factor]) -> dict[str, NDArray[np.float64]]:
     """What makes each element: for people, and for factors that act by a rule."""
     return {f"factor{j}_parameters": np.asarray(f.parameters, np.float64) for j, f in enumerate(factors)}
+
+
+def factor_entries(factors: Sequence[Factor], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """What the manifest says of factors, under the names that the spec gives them."""
+    entries = []
+    for name, factor in zip(names or [str(factor.spec["factor"]) for factor in factors], factors, strict=True):
+        entry: dict[str, Any] = {"factor": name, "n": factor.n, "parameters": list(factor.names)}
+        if isinstance(factor, OperatorStack | InputMoves):
+            entry["unitarity_defect"] = [float(v) for v in unitarity_defect(factor)]
+        entries.append(entry)
+    return entries
 
 
 def is_operator_array(name: str) -> bool:

@@ -17,6 +17,9 @@ from streamfeat.kernels import Floats
 
 Array = NDArray[Any]
 
+MATRICES = ("indptr", "indices", "data")
+"""What a factor's operators are stored as."""
+
 
 @dataclass(frozen=True, eq=False)
 class Stream:
@@ -26,7 +29,7 @@ class Stream:
     ----------
     spec : StreamSpec
     entry : mapping
-        axes, n_group and factors, as in the manifest.
+        axes, n_group, factors and perhaps outer, as in the manifest.
     arrays : mapping of str to ndarray
         Under the names that a bank of this stream alone gives them.
     """
@@ -46,11 +49,20 @@ class Stream:
         """What moves templates, in the order of the product; form operators only, the other has its orbits."""
         return tuple(self._factor(j, entry) for j, entry in enumerate(self.entry["factors"]))
 
+    @cached_property
+    def outer(self) -> tuple[OperatorStack, ...]:
+        """The factors of the outer orbit; matrices are those of the elements themselves, not of their adjoints."""
+        entries = self.entry.get("outer", ())
+        return tuple(self._stack(f"outer{j}", entry, {"factor": entry["factor"]}) for j, entry in enumerate(entries))
+
     def _factor(self, j: int, entry: Mapping[str, Any]) -> Elements:
-        table, parameters = self.spec.group[j], self.arrays[f"factor{j}_parameters"]
-        if f"factor{j}_indptr" not in self.arrays:
-            return input_moves(table, self.axes, parameters)
-        indptr, indices, data = (self.arrays[f"factor{j}_{part}"] for part in ("indptr", "indices", "data"))
+        table, name = self.spec.group[j], f"factor{j}"
+        if f"{name}_indptr" not in self.arrays:
+            return input_moves(table, self.axes, self.arrays[f"{name}_parameters"])
+        return self._stack(name, entry, table)
+
+    def _stack(self, name: str, entry: Mapping[str, Any], table: Mapping[str, Any]) -> OperatorStack:
+        indptr, indices, data, parameters = (self.arrays[f"{name}_{part}"] for part in (*MATRICES, "parameters"))
         return OperatorStack(indptr, indices, data, parameters, tuple(entry["parameters"]), table)
 
     @property

@@ -16,7 +16,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("config", "signals", "groups", "templates", "pooling", "layer2", "windows", "learn", "exact", "wire", "schemas"),
     ("frontends", "featurelog", "synth", "payloads", "endpoints", "bankspec", "structured"),
     ("streams", "bankstore", "model", "connection", "inspection"),
-    ("projections", "layers", "orbits", "decoding"),
+    ("projections", "layers", "orbits", "outer", "decoding"),
     ("bank",),
     ("featuremap",),
     ("client", "presets", "kernel_error", "baselines"),
@@ -25,7 +25,14 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}
-WITHIN_LEVEL = {("frontends", "groups"), ("spec", "errors"), ("layers", "projections"), ("bankstore", "streams")}
+WITHIN_LEVEL = {
+    ("frontends", "groups"),
+    ("spec", "errors"),
+    ("layers", "projections"),
+    ("bankstore", "streams"),
+    ("outer", "orbits"),
+    ("layers", "outer"),
+}
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}
 

@@ -167,6 +167,7 @@ def _describe(bank: Bank, path: Path) -> dict[str, Any]:
         "path": str(path),
         "n_features": bank.n_features,
         "dtype": bank.dtype,
+        "outer_size": bank.n_outer,
         **(streams[0] if len(streams) == 1 else {"streams": streams}),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
     }
@@ -177,7 +178,8 @@ def _print(bank: dict[str, Any]) -> None:
     for stream in bank.get("streams", [bank]):
         what = "elements" if stream["window"] == "whole" else "positions"
         parts.append(f"{stream['form']}: {stream['n_templates']} templates x {stream['group_size']} {what}")
+    outer = f", {bank['outer_size']} copies of an input" if bank["outer_size"] > 1 else ""
     click.echo(
-        f"{bank['name']} {bank['hash'][:12]} {', '.join(parts)} -> {bank['n_features']} {bank['dtype']}, "
+        f"{bank['name']} {bank['hash'][:12]} {', '.join(parts)}{outer} -> {bank['n_features']} {bank['dtype']}, "
         f"{bank['bytes'] / 1e6:.1f} MB, {bank['path']}"
     )

@@ -81,6 +81,7 @@ __all__ = [
     "pitch",
     "rotation",
     "scaling",
+    "stack",
     "tempo",
     "time_shift",
     "translation",

@@ -21,7 +21,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("client", "presets", "kernel_error", "baselines"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart", "reproduce", "protocols", "trials"),
+    ("quickstart", "reproduce", "protocols", "trials", "bench"),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

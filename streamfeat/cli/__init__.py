@@ -18,6 +18,7 @@ from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, S
 
 COMMANDS = {
     "bank": "build, list, show, verify and materialise banks",
+    "bench": "measure what features cost, beside the alternatives",
     "broker": "run the broker",
     "check": "say what would be read and what refused, without a fleet",
     "corpus": "make a spoken-digit corpus, or list one",

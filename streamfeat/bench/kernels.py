@@ -1,0 +1,163 @@
+"""`streamfeat bench kernels`: every path against its alternatives, one thread a side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streamfeat.bench.sides import CDF, FOURIER, Problem
+from streamfeat.bench.turns import Times, ratio, take_turns
+from streamfeat.projections import move
+from streamfeat.threads import one_blas_thread
+
+Say = Callable[[str], None]
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run, about side x side pictures, m templates and shifts x shifts x angles."""
+
+    n_turns: int = 25
+    n_paper_turns: int = 5
+    side: int = 32
+    m: int = 1024
+    elements: tuple[int, int] = (7, 9)
+    dense: tuple[int, int] = (1024, 64)
+    """m and batch of the dense path."""
+    ms: tuple[int, ...] = (256, 512, 2048, 4096)
+    groups: tuple[tuple[int, int], ...] = ((1, 9), (3, 9), (15, 9))
+    sides: tuple[int, ...] = (16, 64)
+    batches: tuple[int, ...] = (1, 4, 16, 64)
+
+
+QUICK = Plan(n_turns=9, n_paper_turns=3, dense=(512, 64), ms=(), groups=((3, 9),), sides=(16,), batches=(1, 16))
+
+
+def bench_kernels(plan: Plan, say: Say) -> Report:
+    """Ratios at d = m = 1,024 and |G| = 441, the roofline, and how time grows.
+
+    Returns
+    -------
+    dict
+        "ratios": `cdf_structured_vs_sgemm`, `fourier_structured_vs_sgemm`, `cdf_structured_vs_paper_numpy` (how many
+        times as long the alternative takes) and `dense_sgemm_share` (what part of the dense path at batch 64 is its
+        matrix product), each {"median", "min", "max"} over turns; "rows", one a measurement.
+    """
+    begun = time.perf_counter()
+    ratios: dict[str, dict[str, float]] = {}
+    with one_blas_thread():
+        say("machine: sgemm and copy")
+        rows = _machine(plan)
+        for name, pooling in (("cdf", CDF), ("fourier", FOURIER)):
+            problem = Problem(plan.side, plan.m, plan.elements, pooling)
+            say(f"{name}: transforms against sgemm")
+            rows += _against_sgemm(name, problem, plan, ratios)
+            if name == "cdf":
+                say("cdf: transforms against the paper's NumPy")
+                rows += _against_paper(problem, plan, ratios)
+        say("dense path")
+        rows += _dense(plan, ratios)
+        for what, problem, batch in _growth(plan):
+            say(what)
+            rows.append(_grown(what, problem, batch, max(3, plan.n_turns // 3)))
+    sgemm, copy = (_rate(row, work) for row, work in zip(rows, ("flops", "bytes"), strict=False))
+    for row in rows:
+        row["of_sgemm"], row["of_copy"] = round(_rate(row, "flops") / sgemm, 3), round(_rate(row, "bytes") / copy, 3)
+    clock = "CPU time of the one thread, wall clock beside it"
+    return {"ratios": ratios, "rows": rows, "clock": clock, "wall_s": round(time.perf_counter() - begun, 1)}
+
+
+def _rate(row: Report, work: str) -> float:
+    """GFLOP/s or GB/s."""
+    return float(row[work]) / float(row["cpu_ms"]) / 1e6
+
+
+def _machine(plan: Plan) -> list[Report]:
+    """What sgemm and copying reach here."""
+    A, B, C = (np.ones((1024, 1024), np.float32) for _ in range(3))
+    source, copied = np.ones((2, 1 << 24), np.float32)
+    times = take_turns(
+        {"sgemm": (lambda: np.matmul(A, B, out=C), 1), "copy": (lambda: np.copyto(copied, source), 1)}, plan.n_turns
+    )
+    return [
+        {"what": "machine: sgemm", "flops": 2 * 1024**3, "bytes": 3 * A.nbytes, **_spent(times["sgemm"])},
+        {"what": "machine: copy", "flops": 0, "bytes": 2 * source.nbytes, **_spent(times["copy"])},
+    ]
+
+
+def _against_sgemm(name: str, problem: Problem, plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
+    many, one = problem.items(8), problem.items(1)
+    times = take_turns(
+        {
+            "transforms": (lambda: problem.ours(many), len(many)),
+            "sgemm": (lambda: problem.by_sgemm(one), 1),
+            "orbit alone": (lambda: move(problem.stream, one), 1),
+            "transforms alone": (problem.transformed_alone, 1),
+        },
+        plan.n_turns,
+    )
+    ratios[f"{name}_structured_vs_sgemm"] = ratio(times["sgemm"], times["transforms"])
+    rows = [_row(f"{name}: {side}", problem, taken, 1, side != "sgemm") for side, taken in times.items()]
+    rows[0]["batch"], rows[2]["flops"] = len(many), 0
+    return rows
+
+
+def _against_paper(problem: Problem, plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
+    many, one = problem.items(8), problem.items(1)
+    times = take_turns(
+        {"ours": (lambda: problem.ours(many), len(many)), "paper": (lambda: problem.by_paper(one), 1)},
+        plan.n_paper_turns,
+    )
+    ratios["cdf_structured_vs_paper_numpy"] = ratio(times["paper"], times["ours"])
+    row = _row("cdf: the paper's NumPy", problem, times["paper"], 1, False)
+    # every gt is read, not every t
+    row["bytes"] = 4 * problem.stream.m * problem.stream.n_group * problem.stream.d
+    return [row]
+
+
+def _dense(plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
+    """Gaussian templates: the whole, its products alone, its orbits alone; what is left is pooling."""
+    m, batch = plan.dense
+    problem = Problem(plan.side, m, plan.elements, CDF, "gaussian")
+    X = problem.items(batch)
+    runs = {"all": problem.ours, "product": problem.projected_alone, "orbit": problem.moved_alone}
+    times = take_turns({name: (partial(run, X), batch) for name, run in runs.items()}, max(3, plan.n_turns // 4))
+    ratios["dense_sgemm_share"] = ratio(times["product"], times["all"])
+    rows = [_row(f"dense path: {name}", problem, taken, batch, False) for name, taken in times.items()]
+    rows[2]["flops"] = 0
+    return rows
+
+
+def _growth(plan: Plan) -> Iterator[tuple[str, Problem, int]]:
+    """One thing changed at a time, in batches of 16."""
+    for m in plan.ms:
+        yield f"against m: {m}", Problem(plan.side, m, plan.elements, CDF), 16
+    for elements in plan.groups:
+        problem = Problem(plan.side, plan.m, elements, CDF)
+        yield f"against |G|: {problem.stream.n_group}", problem, 16
+    for side in plan.sides:
+        yield f"against d: {side * side}", Problem(side, plan.m, plan.elements, CDF), 16
+    problem = Problem(plan.side, plan.m, plan.elements, CDF)
+    for batch in plan.batches:
+        yield f"against batch: {batch}", problem, batch
+
+
+def _grown(what: str, problem: Problem, batch: int, n_turns: int) -> Report:
+    times = take_turns({what: (partial(problem.ours, problem.items(batch)), batch)}, n_turns)
+    return _row(what, problem, times[what], batch, "places" in problem.stream.arrays)
+
+
+def _row(what: str, problem: Problem, times: Times, batch: int, structured: bool) -> Report:
+    stream = problem.stream
+    size = {"d": stream.d, "m": stream.m, "n_group": stream.n_group, "batch": batch}
+    return {"what": what, **size, **problem.work(structured), **_spent(times)}
+
+
+def _spent(times: Times) -> dict[str, float]:
+    return {"cpu_ms": round(times.cpu_ms, 4), "wall_ms": round(times.wall_ms, 4)}

@@ -1,0 +1,79 @@
+"""`streamfeat bench kernels`: the sides compute the same thing, and the report has its fields."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamfeat.bench.kernels import Plan, bench_kernels
+from streamfeat.bench.sides import CDF, FOURIER, Problem
+from streamfeat.bench.turns import Times, ratio, take_turns
+
+TINY = Plan(
+    n_turns=2,
+    n_paper_turns=2,
+    side=9,
+    m=100,
+    elements=(3, 3),
+    dense=(70, 5),
+    ms=(200,),
+    groups=((1, 3),),
+    sides=(12,),
+    batches=(1, 3),
+)
+
+
+@pytest.mark.parametrize("pooling", [CDF, FOURIER], ids=["cdf", "fourier"])
+def test_the_sides_agree(pooling: dict[str, object]) -> None:
+    """sgemm and transforms give the same features, and the paper's NumPy the counts over |G|."""
+    problem = Problem(9, 64, (3, 3), pooling)
+    X = problem.items(6)
+    ours, other = problem.ours(X), problem.by_sgemm(X)
+    if pooling is FOURIER:
+        # angles of up to 10
+        np.testing.assert_allclose(other, ours, rtol=0, atol=5e-6)
+        return
+    # a projection in 10^4 lies within rounding of a threshold
+    assert np.mean(other != ours) < 0.01
+    assert np.mean(np.abs(problem.by_paper(X) * problem.stream.n_group - ours.reshape(6, 64, -1)) > 0.5) < 0.01
+
+
+def test_the_paper_s_bank_repeats_orbits_to_its_size() -> None:
+    """All m |G| vectors are there, also when m is no multiple of what is repeated."""
+    problem = Problem(9, 100, (1, 3), CDF)
+    assert problem._paper_bank.shape == (300, 81)
+    np.testing.assert_array_equal(problem._paper_bank[192:], problem._paper_bank[:108])
+
+
+def test_turns_are_taken_one_after_the_other() -> None:
+    """a b, a b, ...: as many as asked for, and one before that is not counted; times are for one item."""
+    order: list[str] = []
+    times = take_turns({"a": (lambda: order.append("a"), 1), "b": (lambda: order.append("b"), 2)}, 3)
+    assert order == ["a", "b"] * 4
+    assert len(times["a"].cpu_s) == len(times["b"].wall_s) == 3
+
+
+def test_ratios_are_of_each_turn() -> None:
+    """Not of two medians: what slows a turn slows both sides of it."""
+    assert ratio(Times((4.0, 9.0, 10.0), ()), Times((2.0, 3.0, 1.0), ())) == {"median": 3.0, "min": 2.0, "max": 10.0}
+
+
+def test_the_report_has_its_fields() -> None:
+    """Four ratios with their spread, and a row a measurement with its work and what part of the machine it is."""
+    said: list[str] = []
+    report = bench_kernels(TINY, said.append)
+    assert set(report["ratios"]) == {
+        "cdf_structured_vs_sgemm",
+        "fourier_structured_vs_sgemm",
+        "cdf_structured_vs_paper_numpy",
+        "dense_sgemm_share",
+    }
+    for spread in report["ratios"].values():
+        assert 0 < spread["min"] <= spread["median"] <= spread["max"]
+    rows = {row["what"]: row for row in report["rows"]}
+    assert {"machine: sgemm", "cdf: transforms", "fourier: sgemm", "dense path: product", "against m: 200"} <= set(rows)
+    assert {"against |G|: 3", "against d: 144", "against batch: 3", "cdf: the paper's NumPy"} <= set(rows)
+    assert rows["against m: 200"]["flops"] == 3 * 128 * 7 * 2 * 27
+    assert rows["cdf: sgemm"]["flops"] == 2 * 81 * 100 * 27
+    assert all(row["cpu_ms"] > 0 and row["wall_ms"] > 0 and row["of_sgemm"] >= 0 for row in report["rows"])
+    assert len(said) >= 8

@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,9 @@ from streamfeat.errors import ItemFailed, StreamfeatError, TooLarge, error_from_
 
 if TYPE_CHECKING:
     from streamfeat.inspection import Policy
+    from streamfeat.signals.corpus import Utterance
     from streamfeat.signals.image import Frames
+    from streamfeat.signals.pictures import Picture
     from streamfeat.signals.recording import Channels
     from streamfeat.signals.signal import Signal
 
@@ -195,6 +198,38 @@ def _read(pipe: IO[bytes], n_bytes: int, deadline: float) -> bytearray:
             raise EOFError
         found += piece
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A recording or picture that a decoder reads in place of this process."""
+
+    name: str
+    label: str | int | None
+    reader: Callable[[], Signal]
+
+    def read(self) -> Signal:
+        """The signal, read now."""
+        return self.reader()
+
+
+def bounded_recordings(utterances: Sequence[Utterance], decoder: Decoder, channels: Channels) -> list[Bounded]:
+    """The recordings of a corpus, read by a decoder."""
+
+    def reader(u: Utterance) -> Callable[[], Signal]:
+        return lambda: decoder.audio(u.source(), u.name, channels)
+
+    return [Bounded(u.name, u.label, reader(u)) for u in utterances]
+
+
+def bounded_pictures(pictures: Sequence[Picture], decoder: Decoder, frames: Frames) -> list[Bounded]:
+    """The pictures of some paths; files are read by a decoder, rows of arrays need no decoding."""
+
+    def reader(p: Picture) -> Callable[[], Signal]:
+        source = p.source
+        return (lambda: decoder.image(source, p.name, frames)) if isinstance(source, Path) else p.read
+
+    return [Bounded(p.name, p.label, reader(p)) for p in pictures]
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from streamfeat.client import WINDOW, Client, Job, Result
 from streamfeat.errors import DeadlineExceeded, StreamfeatError, Unavailable
 from streamfeat.signals import Signal
+
+OnError = Literal["skip", "stop"]
+"""What a failure means for the items after it."""
 
 
 class Readable(Protocol):
@@ -48,7 +51,7 @@ class Failure:
 
 @dataclass
 class Delivery:
-    """What became of every item: `sent == answered + len(failed)`.
+    """What became of every item: `sent == answered + len(failed)`; `unsent` are those after a stop.
 
     Results keep no samples. `positions[i]` is the place, among the items given, of the i-th result;
     `n_unheard` is how many items waited in vain since the last that did not.
@@ -61,6 +64,7 @@ class Delivery:
     latencies_ms: list[float] = field(default_factory=list)
     wall_s: float = 0.0
     n_unheard: int = 0
+    unsent: int = 0
 
     @property
     def answered(self) -> int:
@@ -92,12 +96,14 @@ class Delivery:
         self.failed += other.failed
         self.latencies_ms += other.latencies_ms
         self.wall_s += other.wall_s
+        self.unsent += other.unsent
 
     def report(self) -> dict[str, Any]:
         """Counts, rate and latency, for JSON and for the last line on the terminal."""
         return {
             "sent": self.sent,
             "answered": self.sent - len(self.failed),
+            "unsent": self.unsent,
             "failed": [failure.as_dict() for failure in self.failed],
             **rate_report(self.latencies_ms, self.wall_s),
         }
@@ -125,11 +131,13 @@ def deliver(
     options: Mapping[str, Any] | None = None,
     groups: Sequence[str | None] | None = None,
     stream: str | None = None,
+    on_error: OnError = "skip",
     progress: Callable[[int], None] | None = None,
 ) -> Delivery:
     """Send every item along a route and take the answers in order.
 
-    An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on. When a whole window
+    An item that cannot be read, or that the fleet refuses, becomes a `Failure`; the others go on, unless `on_error` is
+    "stop": then what is under way is finished and nothing more is sent. When a whole window
     in a row waited in vain, nobody is there to answer: the rest fails at once, or it would wait a window at a time.
 
     Parameters
@@ -143,6 +151,8 @@ def deliver(
     stream : str, optional
         Name of the stream in the feature log; the sequence number comes from the item's name, so that a list sent
         again under the same stream adds only the items that are new in it.
+    on_error : "skip" or "stop"
+        What a failure means for the items after it.
     progress : callable, optional
         Called with the number of items that ended since the last call.
     """
@@ -157,6 +167,9 @@ def deliver(
 
     def jobs() -> Iterator[Job]:
         for place, item in enumerate(items):
+            if on_error == "stop" and delivery.failed:
+                delivery.unsent = len(items) - place
+                return
             delivery.sent += 1
             try:
                 if delivery.n_unheard >= WINDOW:

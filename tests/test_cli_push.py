@@ -147,3 +147,12 @@ def test_damaged_arrays_are_refused_whole(served: Terminal, tmp_path: Path, digi
     np.savez(buffer, images=digits, labels=np.arange(11))
     (tmp_path / "odd.npz").write_bytes(buffer.getvalue())
     served("push", tmp_path / "odd.npz", "--connect", served.front).refused(64, "12 pictures, but")
+
+
+def test_frames_are_chosen_or_refused(served: Terminal, tmp_path: Path, digits: NDArray[np.uint8]) -> None:
+    """Of three pages the first, one by its number, or none."""
+    pages = [Image.fromarray(digit) for digit in digits[:3]]
+    pages[0].save(tmp_path / "pages.tif", save_all=True, append_images=pages[1:])
+    words = ("push", tmp_path / "pages.tif", "--connect", served.front, "--json")
+    assert [served(*words, *choice).status for choice in ((), ("--frames", "2"), ("--frames", "refuse"))] == [0, 0, 3]
+    assert "3 frames" in served(*words, "--frames", "refuse").json["failed"][0]["reason"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 from streamfeat.client import Client
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals import open_corpus, write_sphere
-from tests.files import pcm_format, riff, wav16
+from tests.files import endless, pcm_format, riff, wav16
 from tests.terminal import Terminal
 
 
@@ -298,3 +299,50 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cli: Terminal, audio_bank: 
     with np.load(out) as saved:
         expected = FeatureMap.open(audio_bank).transform(u.read() for u in open_corpus(folder).utterances)
         np.testing.assert_array_equal(saved["features"], expected)
+
+
+def test_channels_are_mixed_picked_or_refused(served: Terminal, tmp_path: Path) -> None:
+    """Two channels fail by name unless the option says what becomes of them."""
+    (tmp_path / "one").mkdir()
+    frames = np.stack([np.arange(-2000, 2000), np.zeros(4000)], axis=1).astype(np.int16)
+    (tmp_path / "one" / "a.wav").write_bytes(wav16(frames, 8000))
+    words = ("stream", tmp_path, "--connect", served.front, "--json")
+    refused = served(*words)
+    assert refused.status == 3
+    assert "there are 2" in refused.json["failed"][0]["reason"]
+    for choice in ("mix", "0"):
+        assert served(*words, "--channels", choice).json["answered"] == 1
+    assert served(*words, "--channels", "2").json["failed"][0]["code"] == "INVALID_ARGUMENT"
+
+
+def test_a_failure_skips_or_stops(served: Terminal, fsdd: Path, tmp_path: Path) -> None:
+    """--on-error stop sends nothing after the first failure; --failures has a line for each file that is not there."""
+    folder = tmp_path / "recordings"
+    shutil.copytree(fsdd, folder)
+    first = min(folder.iterdir())
+    first.write_bytes(nan_wav())
+    (folder / "odd name.wav").write_bytes(nan_wav())
+    lines = tmp_path / "failures.jsonl"
+    words = ("stream", folder, "--connect", served.front, "--json", "--failures", lines)
+    skipped = served(*words)
+    assert (skipped.status, skipped.json["unsent"], skipped.json["answered"]) == (3, 0, 59)
+    written = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [(line["file"], line["code"]) for line in written] == [
+        (first.name, "INVALID_ARGUMENT"),
+        ("odd name.wav", "SKIPPED"),
+    ]
+    stopped = served(*words, "--on-error", "stop")
+    assert (stopped.status, stopped.json["sent"], stopped.json["unsent"]) == (3, 1, 59)
+    assert len(stopped.json["failed"]) == 1
+
+
+def test_a_file_that_hangs_costs_itself(served: Terminal, tmp_path: Path) -> None:
+    """A recording that decodes for minutes fails by name within its time; the one after it is answered."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.sph").write_bytes(endless())
+    (tmp_path / "one" / "b.wav").write_bytes(wav16(np.arange(-2000, 2000, dtype=np.int16)))
+    ran = served("stream", tmp_path, "--connect", served.front, "--decode-seconds", "0.5", "--json")
+    assert (ran.status, ran.json["answered"]) == (3, 1)
+    [failure] = ran.json["failed"]
+    assert (failure["file"], failure["code"]) == ("one/a.sph", "ITEM_FAILED")
+    assert "stopped after 0.5 s" in failure["reason"]

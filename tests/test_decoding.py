@@ -16,7 +16,7 @@ from PIL import Image
 from streamfeat.decoding import Decoder, Limits
 from streamfeat.errors import InvalidArgument, ItemFailed, TooLarge
 from streamfeat.signals import read_audio
-from tests.files import png, sphere_header, wav16
+from tests.files import endless, png, wav16
 
 RAMP = np.arange(-300, 300, 3, dtype=np.int16)
 GREY = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
@@ -27,23 +27,6 @@ def decoder() -> Iterator[Decoder]:
     """One with the usual limits."""
     with Decoder() as made:
         yield made
-
-
-def endless() -> bytes:
-    """A SPHERE file of a few bytes whose shorten stream gives silence without end: minutes of work."""
-    fields: dict[str, str | int] = {"sample_rate": 8000, "sample_coding": "pcm,embedded-shorten-v2.00"}
-    bits = "".join(_ulong(v) for v in (5, 1, 1 << 16, 0, 0, 0)) + _uvar(8, 2) * 16_000
-    bits += "0" * (-len(bits) % 8)
-    return sphere_header(fields) + b"ajkg\x02" + int(bits, 2).to_bytes(len(bits) // 8, "big")
-
-
-def _uvar(value: int, k: int) -> str:
-    return "0" * (value >> k) + "1" + (f"{value & ((1 << k) - 1):0{k}b}" if k else "")
-
-
-def _ulong(value: int) -> str:
-    k = max(value.bit_length() - 2, 0)
-    return _uvar(k, 2) + _uvar(value, k)
 
 
 def test_signals_are_those_of_the_readers(decoder: Decoder, tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_merging_adds_counts_and_times() -> None:
     assert total.report() == {
         "sent": 5,
         "answered": 4,
+        "unsent": 0,
         "failed": [{"file": "a", "code": "CODE", "reason": "reason"}],
         "items_per_s": 2.0,
         "p50_ms": 2.5,
@@ -141,3 +142,12 @@ def test_a_rate_of_nothing_is_not_a_number() -> None:
     """None, which JSON has a word for."""
     assert rate_report([], 0.5) == {"items_per_s": None, "p50_ms": None, "p99_ms": None, "wall_s": 0.5}
     assert rate_report([2.0], 0.0)["items_per_s"] is None
+
+
+def test_a_failure_may_stop_the_rest(served: Terminal) -> None:
+    """Nothing is sent after the first that fails; what was under way is finished and accounted for."""
+    items = tones(20, bad=(3,))
+    with Client(served.front) as client:
+        delivery = deliver(client, items, bank="digits-audio", on_error="stop")
+    assert (delivery.sent, delivery.answered, delivery.unsent) == (4, 3, 16)
+    assert [failure.file for failure in delivery.failed] == ["tone 3"]

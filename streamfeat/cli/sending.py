@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +17,12 @@ import click
 import numpy as np
 
 from streamfeat.bank import open_bank
+from streamfeat.cli.choices import limit_options
 from streamfeat.cli.console import progress, written_file
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
-from streamfeat.delivery import Delivery, Readable, deliver, labels_of
+from streamfeat.decoding import Limits
+from streamfeat.delivery import Delivery, OnError, Readable, deliver, labels_of
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError, Unavailable
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.presets import ensure_bank
@@ -35,6 +38,9 @@ STAGES = {
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 """Of a model or an index, as schemas/messages.schema.json has it."""
 
+OWN = ("bank", "connect", "n_workers", "out", "failures_shown", "limits", "on_error", "failures_to")
+"""Options that are fields of `Sending` as they are."""
+
 FIT_SHOWN = ("lam", "n_items", "n_classes", "accuracy", "criterion")
 
 
@@ -49,6 +55,9 @@ class Sending:
     target: str
     out: Path | None
     failures_shown: int
+    limits: Limits
+    on_error: OnError = "skip"
+    failures_to: Path | None = None
 
     @property
     def route(self) -> str:
@@ -70,12 +79,27 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
                 raise click.UsageError(
                     f"--{stage} needs a name of 1 to 64 of a-z 0-9 . _ -, the first a letter or digit, got {target!r}"
                 )
-            own = {name: kwargs.pop(name) for name in ("bank", "connect", "n_workers", "out", "failures_shown")}
+            own = {name: kwargs.pop(name) for name in OWN}
             if stage is not None and own["out"] is not None:
                 raise click.UsageError(f"--out saves features, --{stage} keeps them in the fleet: choose one")
             return function(*args, sending=Sending(stage=stage, target=target, **own), **kwargs)
 
         for option in (
+            limit_options,
+            click.option(
+                "--failures",
+                "failures_to",
+                type=click.Path(path_type=Path),
+                callback=written_file,
+                help="Write what failed or was skipped, one JSON object a line: file, code, reason.",
+            ),
+            click.option(
+                "--on-error",
+                type=click.Choice(["skip", "stop"]),
+                default="skip",
+                show_default=True,
+                help="What a failure means for the items after it.",
+            ),
             click.option(
                 "--failures-shown",
                 type=click.IntRange(0),
@@ -137,10 +161,17 @@ def send(
     """
     with _client(settings, sending) as (client, bank), progress(noun, len(items)) as advance:
         delivery = deliver(
-            client, items, route=sending.route, bank=bank, groups=groups, stream=stream, progress=advance
+            client,
+            items,
+            route=sending.route,
+            bank=bank,
+            groups=groups,
+            stream=stream,
+            on_error=sending.on_error,
+            progress=advance,
         )
         report: dict[str, Any] = {"bank": bank, "route": sending.route, **delivery.report(), "accuracy": None}
-        if sending.stage == "learn" and delivery.answered:
+        if sending.stage == "learn" and delivery.answered and not delivery.unsent:
             try:
                 if delivery.n_unheard:  # a fit may take long, and would wait as long for nobody
                     raise Unavailable(f"the last {delivery.n_unheard} items had no answer; mend the fleet, send again")
@@ -171,6 +202,16 @@ def _found(result: Result) -> dict[str, Any]:
     }
 
 
+def write_failures(report: Mapping[str, Any], file: Path | None) -> None:
+    """What failed and what was skipped, a JSON object a line; nothing without a file."""
+    if file is None:
+        return
+    skipped = [{"file": s["file"], "code": "SKIPPED", "reason": s["reason"]} for s in report["skipped"]]
+    part = file.with_name(f".{file.name}.part")
+    part.write_text("".join(json.dumps(line) + "\n" for line in [*report["failed"], *skipped]))
+    part.replace(file)
+
+
 def exit_status(report: Mapping[str, Any]) -> int:
     """0 when every item was answered, 3 when some failed; if a model was not fitted, what its error says."""
     if "unfitted" in report:
@@ -188,6 +229,8 @@ def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None
     for found in report.get("results", ()):
         best = found["label"] if "label" in found else [n["label"] for n in found["neighbours"]]
         click.echo(f"  {found['file']:<24} {best if isinstance(best, str | int) else ' '.join(map(str, best))}")
+    if report["unsent"]:
+        click.echo(f"stopped at the first failure, {report['unsent']} not sent", err=True)
     if report["accuracy"] is not None:
         click.echo(f"accuracy {report['accuracy']:.4f}")
     if "fit" in report:

@@ -10,9 +10,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfeat.cli.choices import channels_option
 from streamfeat.cli.console import emit, json_option, with_settings
-from streamfeat.cli.sending import Sending, exit_status, print_report, send, sending_options, stream_name
+from streamfeat.cli.sending import (
+    Sending,
+    exit_status,
+    print_report,
+    send,
+    sending_options,
+    stream_name,
+    write_failures,
+)
 from streamfeat.config import Settings
+from streamfeat.decoding import Decoder, bounded_recordings
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.evaluation import leave_one_group_out
 from streamfeat.learn.rls import RLS
@@ -23,6 +33,7 @@ from streamfeat.signals.signal import printable
 @click.command(help="Send the recordings of a corpus (TIDIGITS, FSDD, a folder per class) through a fleet.")
 @click.argument("path", type=click.Path(path_type=Path))
 @sending_options(default_bank="digits-audio")
+@channels_option(default="refuse")
 @click.option("--leave-one-speaker-out", is_flag=True, help="Accuracy on each speaker of RLS fitted on the others.")
 @click.option("--train-takes", metavar="A-B", help="Fit on these takes only (FSDD), say 0-9.")
 @click.option("--test-takes", metavar="A-B", help="Test on these takes only (FSDD), say 40-49.")
@@ -33,6 +44,7 @@ from streamfeat.signals.signal import printable
 def command(
     path: Path,
     sending: Sending,
+    channels: Any,
     leave_one_speaker_out: bool,
     train_takes: str | None,
     test_takes: str | None,
@@ -52,9 +64,11 @@ def command(
     corpus = open_corpus(path, strings=strings, merge_oh=ten_way)
     speakers = [u.speaker for u in corpus.utterances]
     _check_scorable(corpus, takes, leave_one_speaker_out)
-    delivery, report = send(
-        settings, sending, corpus.utterances, noun="recordings", stream=stream_name([path]), groups=speakers
-    )
+    with Decoder(sending.limits) as decoder:
+        items = bounded_recordings(corpus.utterances, decoder, channels)
+        delivery, report = send(
+            settings, sending, items, noun="recordings", stream=stream_name([path]), groups=speakers
+        )
     report = {
         "path": printable(str(path)),
         "layout": corpus.layout,
@@ -65,6 +79,7 @@ def command(
     if sending.stage is None and delivery.answered:
         answered = [corpus.utterances[place] for place in delivery.positions]
         report.update(_accuracy(delivery.features(), answered, takes, leave_one_speaker_out))
+    write_failures(report, sending.failures_to)
     what = f"{report['path']} ({corpus.layout}, {len(corpus.skipped)} files skipped)"
     emit(report, json_to, lambda: print_report(report, what, sending))
     return exit_status(report)

@@ -38,8 +38,8 @@ def commands() -> dict[str, click.Command]:
 NO_RESULT = {"broker", "serve", "worker"}
 """They run until they are stopped."""
 
-SHOWN_ELSEWHERE = {"quickstart", "reproduce"}
-"""Too long to run twice: tests/test_readme.py, tests/test_reproduce.py."""
+SHOWN_ELSEWHERE = {"check", "quickstart", "reproduce"}
+"""Too long to run twice, or an object a line: test_readme.py, test_reproduce.py, test_cli_check.py."""
 
 QUICK = {
     "bank build": ["bank", "build", "digits-audio"],

@@ -5,7 +5,7 @@ The turned ones are generated here from MNIST: the published mnist-rot file was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
-from streamfeat.protocols.data import given_pictures, need
+from streamfeat.protocols.data import need
+from streamfeat.protocols.drawn import Drawn, with_given
 from streamfeat.protocols.plan import Plan, Rows, Source, Trial
 from streamfeat.signals import Signal
 
@@ -23,39 +24,9 @@ MNIST = "mnist/mnist.npz"
 PER_CLASS = (1, 5, 10, 30, 100)
 N_FIRST = 2000
 """Test digits that earlier choices were made on; the rest are a column of their own."""
-N_TEMPLATES = 4000
 TURNED_TRAIN, TURNED_TEST = 12_000, 50_000
 FEW_ANGLES_SEED = 123
 GENERATED = "turned digits are generated from MNIST here (bilinear, uniform angles): not the published mnist-rot file"
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Pictures by number, training ones first: labels, how one is read, how many train, which were given."""
-
-    labels: list[str]
-    read: Callable[[int], Signal]
-    n_train: int
-    given: Rows | None
-
-    def per_class(self, n: int, seed: int) -> Rows | None:
-        """n training items of each class, drawn anew for each seed; None where a class has not so many."""
-        labels = np.array(self.labels[: self.n_train])
-        rng = np.random.default_rng(seed)
-        members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        if min(map(len, members)) < n:
-            return None
-        return np.concatenate([rng.choice(some, n, replace=False) for some in members])
-
-    def tests(self, parts: Mapping[str, Rows]) -> dict[str, Rows]:
-        """The columns' rows, empty ones left out; where items were given, these alone."""
-        return {"given items": self.given} if self.given is not None else {k: v for k, v in parts.items() if len(v)}
-
-    def templates(self) -> list[Signal]:
-        """Training pictures, labels left aside."""
-        rng = np.random.default_rng(0)
-        chosen = rng.choice(self.n_train, min(N_TEMPLATES, self.n_train), replace=False)
-        return [self.read(int(row)) for row in np.sort(chosen)]
 
 
 def plan_mnist_few(source: Source) -> Plan:
@@ -70,7 +41,7 @@ def plan_mnist(source: Source) -> Plan:
     """All 60,000 digits train, the 10,000 are asked. The seeds are the banks'."""
     drawn = _mnist(source)
     tests = drawn.tests({"all": np.arange(drawn.n_train, len(drawn.labels))})
-    return _plan(drawn, (Trial(0, np.arange(drawn.n_train), tests),))
+    return drawn.plan((Trial(0, np.arange(drawn.n_train), tests),))
 
 
 def plan_rotmnist_few(source: Source) -> Plan:
@@ -79,9 +50,9 @@ def plan_rotmnist_few(source: Source) -> Plan:
     rng = np.random.default_rng(FEW_ANGLES_SEED)
     of_test = rng.uniform(0.0, 2.0 * np.pi, N_FIRST)
     angles = np.concatenate([rng.uniform(0.0, 2.0 * np.pi, n), of_test])[: len(images)]
-    drawn = _with_given(source, Drawn(labels[: len(angles)], Turned(images, angles), n, None))
+    drawn = with_given(source, Drawn(labels[: len(angles)], Turned(images, angles), n, None))
     tests = drawn.tests({f"first {N_FIRST}": np.arange(n, len(angles))})
-    return replace(_few(drawn, tests, source.n_seeds, (100,)), moves="turn", notes=(GENERATED,))
+    return _turned(_few(drawn, tests, source.n_seeds, (100,)))
 
 
 def plan_rotmnist(source: Source) -> Plan:
@@ -92,9 +63,9 @@ def plan_rotmnist(source: Source) -> Plan:
     angles = rng.uniform(0.0, 2.0 * np.pi, len(chosen))
     n = round(len(chosen) * TURNED_TRAIN / (TURNED_TRAIN + TURNED_TEST))
     turned = Turned(images[chosen], angles)
-    drawn = _with_given(source, Drawn([labels[row] for row in chosen], turned, n, None))
+    drawn = with_given(source, Drawn([labels[row] for row in chosen], turned, n, None))
     tests = drawn.tests({"all": np.arange(n, len(chosen))})
-    return replace(_plan(drawn, (Trial(0, np.arange(n), tests),)), moves="turn", notes=(GENERATED,))
+    return _turned(drawn.plan((Trial(0, np.arange(n), tests),)))
 
 
 @dataclass(frozen=True)
@@ -131,21 +102,7 @@ def _arrays(path: Path, names: Sequence[str]) -> list[NDArray[np.uint8]]:
 
 def _mnist(source: Source) -> Drawn:
     images, labels, n = _images(source)
-    return _with_given(source, Drawn(labels, lambda row: Signal("image", images[row], name=f"digit {row}"), n, None))
-
-
-def _with_given(source: Source, drawn: Drawn) -> Drawn:
-    """The same, and after it the pictures that were given."""
-    if source.given is None:
-        return drawn
-    given = given_pictures(source.given, drawn.labels[: drawn.n_train])
-    first, own = len(drawn.labels), drawn.read
-
-    def read(row: int) -> Signal:
-        return own(row) if row < first else given[row - first][1].read()
-
-    labels = [*drawn.labels, *(label for label, _ in given)]
-    return replace(drawn, labels=labels, read=read, given=first + np.arange(len(given)))
+    return with_given(source, Drawn(labels, lambda row: Signal("image", images[row], name=f"digit {row}"), n, None))
 
 
 def _few(drawn: Drawn, tests: Mapping[str, Rows], n_seeds: int, per_class: Sequence[int]) -> Plan:
@@ -158,8 +115,9 @@ def _few(drawn: Drawn, tests: Mapping[str, Rows], n_seeds: int, per_class: Seque
                 continue
             labels = f"{n} label{'s' if n > 1 else ''}"
             trials.append(Trial(seed, train, {f"{labels}, {column}": rows for column, rows in tests.items()}))
-    return _plan(drawn, tuple(trials), tuple(dict.fromkeys(left_out)))
+    return drawn.plan(tuple(trials), tuple(dict.fromkeys(left_out)))
 
 
-def _plan(drawn: Drawn, trials: tuple[Trial, ...], notes: tuple[str, ...] = ()) -> Plan:
-    return Plan(drawn.labels, drawn.read, drawn.templates, trials, notes=notes)
+def _turned(plan: Plan) -> Plan:
+    """The plan with what goes with turned digits."""
+    return replace(plan, moves="turn", notes=(GENERATED, *plan.notes))

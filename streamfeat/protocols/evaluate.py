@@ -13,10 +13,13 @@ import numpy as np
 from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError
 from streamfeat.protocols import digits, speech
-from streamfeat.protocols.classify import Hits, classify
+from streamfeat.protocols.classify import classify
 from streamfeat.protocols.clock import N_ITEMS, ms_per_item
 from streamfeat.protocols.data import data_folder
-from streamfeat.protocols.methods import method_of
+from streamfeat.protocols.faces import Faces, plan_orl, verify_faces
+from streamfeat.protocols.fitted import Fitted
+from streamfeat.protocols.methods import Method, method_of
+from streamfeat.protocols.photographs import plan_cifar10
 from streamfeat.protocols.plan import Plan, Progress, Source
 from streamfeat.protocols.scores import rounded, scores_of
 from streamfeat.threads import n_cores
@@ -26,8 +29,8 @@ from streamfeat.threads import n_cores
 class Protocol:
     """What lays it out, what its seeds are of, and how many are usual."""
 
-    plan: Callable[[Source], Plan]
-    seeds: Literal["banks", "draws"]
+    plan: Callable[[Source], Plan | Faces]
+    seeds: Literal["banks", "draws", "splits"]
     n_seeds: int
 
 
@@ -38,6 +41,8 @@ PROTOCOLS = {
     "mnist": Protocol(digits.plan_mnist, "banks", 1),
     "rotmnist-few": Protocol(digits.plan_rotmnist_few, "draws", 5),
     "rotmnist": Protocol(digits.plan_rotmnist, "banks", 1),
+    "cifar10": Protocol(plan_cifar10, "banks", 1),
+    "orl-verify": Protocol(plan_orl, "splits", 20),
 }
 
 
@@ -85,17 +90,17 @@ def evaluate(request: Request, *, progress: Progress, n_threads: int | None = No
     n_seeds = request.n_seeds or protocol.n_seeds
     names = list(dict.fromkeys(request.methods))
     plan = protocol.plan(Source(data_folder(request.train_data), request.given, n_seeds, progress))
-    methods = {name: method_of(name, plan.speakers is not None) for name in names}
+    methods = {name: method_of(name, isinstance(plan, Plan) and plan.speakers is not None) for name in names}
     bank_seeds = range(n_seeds) if protocol.seeds == "banks" else None
 
     def named(name: str) -> Progress:
         return lambda text, total: progress(f"{request.protocol}: {name}, {text}", total)
 
-    hits = {
-        name: classify(plan, method, spec, bank_seeds, progress=named(name), n_threads=n_threads or n_cores())
-        for name, method in methods.items()
-    }
-    figures = _figures(hits, plan)
+    outcomes = {}
+    for name, method in methods.items():
+        run = _Run(method, spec, bank_seeds, n_threads or n_cores())
+        outcomes[name] = run.under(plan, named(name))
+    figures = _timed(outcomes, plan)
     return {
         "protocol": request.protocol,
         "preset": spec.name,
@@ -114,20 +119,43 @@ def spec_of(preset: str) -> BankSpec:
     return BankSpec.from_toml(Path(preset)) if preset.endswith(".toml") else BankSpec.preset(preset)
 
 
-def _figures(hits: dict[str, Hits], plan: Plan) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Outcome:
+    fitted: Fitted
+    n_features: int
+    figures: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Run:
+    method: Method
+    spec: BankSpec
+    bank_seeds: Sequence[int] | None
+    n_threads: int
+
+    def under(self, plan: Plan | Faces, progress: Progress) -> _Outcome:
+        """The method under a protocol."""
+        if isinstance(plan, Faces):
+            return _Outcome(*verify_faces(plan, self.method, self.spec, progress=progress, n_threads=self.n_threads))
+        hits = classify(plan, self.method, self.spec, self.bank_seeds, progress=progress, n_threads=self.n_threads)
+        assert hits.fitted is not None  # there is no plan without a trial
+        return _Outcome(hits.fitted, hits.n_features, scores_of(hits, plan))
+
+
+def _timed(outcomes: dict[str, _Outcome], plan: Plan | Faces) -> dict[str, dict[str, Any]]:
     """What is reported of each method; the clock runs over all of them in turns."""
-    asked = next(iter(plan.trials[0].tests.values()))
+    asked = plan.splits[0].asked if isinstance(plan, Faces) else next(iter(plan.trials[0].tests.values()))
     chosen = asked[np.linspace(0, len(asked) - 1, min(N_ITEMS, len(asked))).astype(int)]
-    fitted = {name: some.fitted for name, some in hits.items() if some.fitted is not None}
-    ms = ms_per_item(fitted, [plan.read(int(row)) for row in chosen])
+    signals = [plan.read(int(row)) for row in chosen]
+    ms = ms_per_item({name: outcome.fitted for name, outcome in outcomes.items()}, signals)
     return {
         name: rounded(
             {
-                **scores_of(some, plan),
+                **outcome.figures,
                 "ms_per_item": ms[name],
-                "dim": some.n_features,
-                "bank": fitted[name].bank,
+                "dim": outcome.n_features,
+                "bank": outcome.fitted.bank,
             }
         )
-        for name, some in hits.items()
+        for name, outcome in outcomes.items()
     }

@@ -40,7 +40,7 @@ def scores_of(hits: Hits, plan: Plan) -> dict[str, Any]:
         per_speaker[column] = {name: float(np.mean([some[name] for some in each.values()])) for name in names}
     accuracy = {column: float(np.mean(list(some.values()))) for column, some in per_seed.items()}
     several = all(len(some) > 1 for some in per_seed.values())
-    sd = {column: _sd(list(some.values()), n_test[column]) for column, some in per_seed.items()}
+    sd = {column: sd_of(list(some.values()), n_test[column]) for column, some in per_seed.items()}
     report: dict[str, Any] = {"accuracy": accuracy, "sd": sd, "sd_over": "seeds" if several else "items"}
     report |= {"per_seed": per_seed, "n_test": n_test}
     if speakers is not None:
@@ -66,7 +66,8 @@ def _by_speaker(names: NDArray[np.str_], right: NDArray[np.bool_]) -> dict[str, 
     return {str(name): float(right[names == name].mean()) for name in np.unique(names)}
 
 
-def _sd(values: list[float], n_items: int) -> float:
+def sd_of(values: list[float], n_items: int) -> float:
+    """Deviation of several values, the binomial standard error of a single one."""
     if len(values) > 1:
         return float(np.std(values, ddof=1))
     return float(np.sqrt(values[0] * (1.0 - values[0]) / n_items))

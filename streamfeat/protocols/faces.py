@@ -1,0 +1,125 @@
+"""Faces of people nobody has seen, told apart by the cosine of pairs: orl-verify.
+
+Of 40 subjects each split has 20 in T_G, whose pictures teach the bank, the mean and the whitening, 10 in X, which may
+teach the whitening too, and 10 who are tested, on all pairs of their pictures.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.errors import ConfigError
+from streamfeat.learn.verification import verify
+from streamfeat.learn.whitening import WithinOrbitWhitening
+from streamfeat.protocols.data import given_pictures, need
+from streamfeat.protocols.fitted import Fitted, Task
+from streamfeat.protocols.methods import Method
+from streamfeat.protocols.plan import Progress, Rows, Source
+from streamfeat.protocols.scores import sd_of
+from streamfeat.protocols.table import Table, featurise
+from streamfeat.signals.signal import Signal
+
+ORL = "faces/orl.npz"
+FARS = {"1 % FAR": 0.01, "0.1 % FAR": 0.001}
+N_COMPONENTS, FLOOR = 100, 0.1
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of one split: T_G, X, and those who are tested."""
+
+    taught: Rows
+    more: Rows
+    asked: Rows
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Pictures by number with their subjects, and the splits."""
+
+    subjects: Sequence[str]
+    read: Callable[[int], Signal]
+    splits: tuple[Split, ...]
+    notes: tuple[str, ...] = ("bank, mean and whitening from other subjects than those who are tested",)
+
+
+def plan_orl(source: Source) -> Faces:
+    """The ORL faces; half of the subjects in T_G, a quarter in X, the rest tested. The seeds are the splits'."""
+    with np.load(need(source.data, ORL, "the ORL faces, images and subject"), allow_pickle=False) as file:
+        images, subject = file["images"], file["subject"]
+    given = [] if source.given is None else given_pictures(source.given, None)
+    n = len(images)
+
+    def read(row: int) -> Signal:
+        return Signal("image", images[row], name=f"face {row}") if row < n else given[row - n][1].read()
+
+    people = np.unique(subject)
+    splits = []
+    for seed in range(source.n_seeds):
+        order = np.random.default_rng(seed).permutation(people)
+        parts = np.split(order, [len(people) // 2, len(people) * 3 // 4])
+        taught, more, asked = (np.flatnonzero(np.isin(subject, part)) for part in parts)
+        splits.append(Split(taught, more, n + np.arange(len(given)) if given else asked))
+    # a subject who was given is nobody of the data set, whatever the name
+    subjects = [*(f"orl {s}" for s in subject.tolist()), *(label for label, _ in given)]
+    return Faces(subjects, read, tuple(splits))
+
+
+def verify_faces(
+    faces: Faces, method: Method, spec: BankSpec, *, progress: Progress, n_threads: int
+) -> tuple[Fitted, int, dict[str, Any]]:
+    """Every split: a bank from T_G, features of all, four cosines.
+
+    Returns
+    -------
+    fitted, n_features
+        Of the first split.
+    report : dict
+        "accuracy" (the verification rate), "sd" over splits, "per_seed", "n_test" (pairs), by column.
+    """
+    first: tuple[Fitted, int] | None = None
+    per_seed: dict[str, dict[str, float]] = defaultdict(dict)
+    n_pairs = n_genuine = 0
+    with progress("splits", len(faces.splits)) as advance:
+        for seed, split in enumerate(faces.splits):
+            fitted = method.fit(Task(spec, lambda s=split: _signals(faces, s.taught), "shift-turn"))  # type: ignore[misc]
+            if fitted.copies is not None:
+                raise ConfigError("orl-verify has no labelled items to move; leave the method augment out")
+            rows = np.concatenate([split.taught, split.more, split.asked])
+            table = featurise(fitted, faces.read, rows, lambda _n: None, n_threads)
+            first = first or (fitted, table.X.shape[1])
+            asked = [faces.subjects[row] for row in split.asked]
+            for metric, X in _descriptors(faces, split, table).items():
+                result = verify(X, asked, tuple(FARS.values()))
+                n_pairs, n_genuine = result.pairs, result.genuine
+                for name, far in FARS.items():
+                    per_seed[f"{metric}, {name}"][str(seed)] = result.vr[far]
+            advance(1)
+    assert first is not None  # at least one split is asked for
+    accuracy = {column: float(np.mean(list(some.values()))) for column, some in per_seed.items()}
+    sd = {column: sd_of(list(some.values()), n_genuine) for column, some in per_seed.items()}
+    over = "seeds" if len(faces.splits) > 1 else "items"
+    report = {"accuracy": accuracy, "sd": sd, "sd_over": over, "per_seed": dict(per_seed)}
+    return *first, report | {"n_test": dict.fromkeys(accuracy, n_pairs)}
+
+
+def _descriptors(faces: Faces, split: Split, table: Table) -> dict[str, NDArray[Any]]:
+    """What pairs are compared by, for those who are tested; each learned from others."""
+    asked, taught = table.take(split.asked), table.take(split.taught)
+    both = np.concatenate([split.taught, split.more])
+    out: dict[str, NDArray[Any]] = {"cosine": asked, "centred cosine": asked - taught.mean(axis=0, dtype=np.float64)}
+    for name, rows in (("whitened from T_G", split.taught), ("whitened from T_G + X", both)):
+        whitening = WithinOrbitWhitening(n_components=N_COMPONENTS, floor=FLOOR)
+        out[name] = whitening.fit(table.take(rows), [faces.subjects[row] for row in rows]).transform(asked)
+    return out
+
+
+def _signals(faces: Faces, rows: Rows) -> list[Signal]:
+    return [faces.read(int(row)) for row in rows]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from streamfeat.connection import Connection
 from streamfeat.errors import InvalidArgument, StreamfeatError
+from streamfeat.keys import Credentials
 from streamfeat.payloads import Job, Result
 from streamfeat.signals import Signal
 from streamfeat.wire.outstanding import Errand, Outcome
@@ -47,7 +48,7 @@ class Client:
     Parameters
     ----------
     endpoint : str
-        The broker's front: ipc:///path or tcp://127.0.0.1:port.
+        The broker's front: ipc:///path or tcp://host:port.
     timeout_s : float
         How long each item may take, unless a call says otherwise.
     connect_timeout_s : float
@@ -55,16 +56,24 @@ class Client:
     peer : str, optional
         8 to 64 hexadecimal digits that name this run to the broker, drawn at random unless given. The broker remembers
         its answers by (peer, number of the item): give one only to ask for the very same items again.
+    credentials : Credentials, optional
+        Keys, for a broker that is reached over TCP.
     """
 
     def __init__(
-        self, endpoint: str, *, timeout_s: float = 30.0, connect_timeout_s: float = 5.0, peer: str | None = None
+        self,
+        endpoint: str,
+        *,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float = 5.0,
+        peer: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.timeout_s = _positive(timeout_s, "timeout_s")
         peer = peer or secrets.token_hex(8)
         if not PEER_PATTERN.fullmatch(peer):
             raise InvalidArgument(f"peer must be 8 to 64 hexadecimal digits, got {peer!r}")
-        self._connection = Connection(endpoint, _positive(connect_timeout_s, "connect_timeout_s"), peer)
+        self._connection = Connection(endpoint, _positive(connect_timeout_s, "connect_timeout_s"), peer, credentials)
 
     @property
     def endpoint(self) -> str:
@@ -94,8 +103,10 @@ class Client:
 
         Raises
         ------
-        Unavailable
-            No welcome within `connect_timeout_s`; the message says whether anybody listens.
+        NobodyListens, Unreachable, BrokerSilent, Unavailable
+            No welcome within `connect_timeout_s`, and as far as is known why.
+        NoKey, WrongServerKey, ServerWithoutKeys, Unauthenticated
+            The keys of the two sides do not fit; as soon as that is certain.
         ConfigError, VersionMismatch
             The broker refuses this client.
         """

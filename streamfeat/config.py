@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -36,8 +37,26 @@ class Fleet:
     """Endpoint for clients; empty: ipc://RUN_DIR/front.sock."""
     back: str = ""
     """Endpoint for workers; empty: ipc://RUN_DIR/back.sock."""
+    admin: str = ""
+    """Endpoint for operators; empty: ipc://RUN_DIR/admin.sock."""
+    front_mode: str = "0600"
+    """File mode of the clients' unix socket; 0660 lets the group in. Those of workers and operators are 0600."""
     workers: int = 2
     """Feature workers that `serve`, `stream` and `push` start; one core each."""
+
+
+@dataclass(frozen=True)
+class Auth:
+    """Keys of connections over TCP; unix sockets are guarded by their file modes."""
+
+    key: str = ""
+    """This process's own key, a NAME.key of `streamfeat keygen`; a broker's, a worker's or a client's."""
+    server: str = ""
+    """The broker's public key, a NAME.pub: for whoever connects to it."""
+    authorised: str = ""
+    """The broker's folder of NAME.pub files: who may connect, and do what."""
+    insecure: bool = False
+    """TCP without keys: whoever reaches the port may work, learn and read."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +99,10 @@ class Settings:
     broker: Broker = field(default_factory=Broker)
     features: Features = field(default_factory=Features)
     client: Client = field(default_factory=Client)
+    auth: Auth = field(default_factory=Auth)
 
 
-_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "features": Features, "client": Client}
+_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "features": Features, "client": Client, "auth": Auth}
 
 
 def load_settings(
@@ -98,7 +118,7 @@ def load_settings(
     environ : mapping
         The environment; `STREAMFEAT_CONFIG` names the file when `file` is not given.
     file : Path, optional
-        TOML file with the tables [fleet], [broker], [features] and [client].
+        TOML file with the tables [fleet], [broker], [features], [client] and [auth].
     arguments : mapping of table to mapping of key to value, optional
         What the command line says; None values are left out.
 
@@ -157,6 +177,10 @@ def _merge(settings: Settings, tables: Mapping[str, Any], source: str) -> Settin
 
 def _cast(value: Any, default: Any, where: str) -> Any:
     """`value` as the type of `default`; numbers must be positive."""
+    if isinstance(default, bool):
+        if str(value).lower() not in ("true", "false"):
+            raise ConfigError(f"{where} must be true or false, got {value!r}")
+        return str(value).lower() == "true"
     if isinstance(default, str):
         if not isinstance(value, str | Path):
             raise ConfigError(f"{where} must be text, got {value!r}")
@@ -171,6 +195,20 @@ def _cast(value: Any, default: Any, where: str) -> Any:
     if not 0 < number < float("inf"):
         raise ConfigError(f"{where} must be above 0 and finite, got {value!r}")
     return number
+
+
+def file_mode(text: str, where: str) -> int:
+    """The file mode that the octal digits are.
+
+    Raises
+    ------
+    ConfigError
+        No mode of a socket that its owner can use, or one that lets in everybody.
+    """
+    mode = int(text, 8) if re.fullmatch("0?[0-7]{3}", text) else 0
+    if mode & 0o600 != 0o600 or mode & 0o007:
+        raise ConfigError(f"{where} must be 0600 (the owner) or 0660 (the group too), got {text!r}")
+    return mode
 
 
 def _nearest(name: str, known: list[str]) -> str:
@@ -200,6 +238,7 @@ def _locate(settings: Settings, environ: Mapping[str, str]) -> Settings:
             bank_dir=fleet.bank_dir or f"{state_dir}/banks",
             front=fleet.front or f"ipc://{run_dir}/front.sock",
             back=fleet.back or f"ipc://{run_dir}/back.sock",
+            admin=fleet.admin or f"ipc://{run_dir}/admin.sock",
         ),
     )
 

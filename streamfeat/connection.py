@@ -22,8 +22,10 @@ from typing import Any
 import zmq
 
 from streamfeat import __version__
-from streamfeat.endpoints import check_endpoint, open_dealer
-from streamfeat.errors import InvalidArgument, StreamfeatError, Unavailable
+from streamfeat.endpoints import check_reach, open_dealer
+from streamfeat.errors import InvalidArgument, NobodyListens, StreamfeatError, Unavailable
+from streamfeat.keys import Credentials
+from streamfeat.monitor import Monitor
 from streamfeat.wire.codec import decode, encode
 from streamfeat.wire.messages import Item, Message
 from streamfeat.wire.outstanding import Errand, Outcome, Outstanding
@@ -31,6 +33,9 @@ from streamfeat.wire.session import HELLO_PAUSES_S, Session
 
 LINGER_MS = 500
 """What a goodbye may take."""
+
+LOOK_EVERY_S = 0.1
+"""How often a connection that is not made yet is asked what became of it."""
 
 
 class Connection:
@@ -42,10 +47,15 @@ class Connection:
     connect_timeout_s : float
     peer : str
         Hexadecimal name of this run.
+    credentials : Credentials, optional
+        Keys, for a broker that is reached over TCP.
     """
 
-    def __init__(self, endpoint: str, connect_timeout_s: float, peer: str) -> None:
-        self.endpoint = check_endpoint(endpoint)
+    def __init__(
+        self, endpoint: str, connect_timeout_s: float, peer: str, credentials: Credentials | None = None
+    ) -> None:
+        self.endpoint = check_reach(endpoint, credentials)
+        self._credentials = credentials
         self.connect_timeout_s = connect_timeout_s
         self._peer = peer
         self._owner = (os.getpid(), threading.get_ident())
@@ -54,6 +64,7 @@ class Connection:
         self._open = Outstanding(random.Random(secrets.randbits(64)))  # noqa: S311 - spreads retries, hides nothing
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: Monitor | None = None
         self._reports: deque[dict[str, Any]] = deque(maxlen=1)
         self._n_ended = 0
 
@@ -67,8 +78,10 @@ class Connection:
 
         Raises
         ------
-        Unavailable
-            No welcome in time; the message says whether anybody listens.
+        NobodyListens, Unreachable, BrokerSilent, Unavailable
+            No welcome in time, and as far as is known why.
+        NoKey, WrongServerKey, ServerWithoutKeys, Unauthenticated
+            The keys of the two sides do not fit; as soon as that is certain.
         ConfigError, VersionMismatch
             The broker refuses this client.
         """
@@ -77,13 +90,17 @@ class Connection:
             return
         if self._socket is None:
             self._context = zmq.Context()
-            self._socket = open_dealer(self._context, self.endpoint, self._peer, linger_ms=LINGER_MS)
+            self._socket = open_dealer(
+                self._context, self.endpoint, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
+            )
+            self._monitor = Monitor(self._socket)
+            self._socket.connect(self.endpoint)
         deadline = time.monotonic() + self.connect_timeout_s
         while not self._session.n_welcomes:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise Unavailable(self._why_unavailable())
-            self.turn(left_s)
+                raise self._why_unavailable()
+            self.turn(min(left_s, LOOK_EVERY_S))
 
     def close(self) -> None:
         """Say goodbye and let go of the socket; in a forked child, where it is not ours, do nothing."""
@@ -92,9 +109,11 @@ class Connection:
         self.check_owner()
         for message in self._session.finish("client closed", time.monotonic()):
             self._send(message)
+        if self._monitor is not None:
+            self._monitor.close()
         self._socket.close()
         self._context.term()
-        self._socket = self._context = None
+        self._socket = self._monitor = self._context = None
 
     def submit(self, errand: Errand, item: Item, timeout_s: float, end: Callable[[Outcome], None]) -> int:
         """Add an item; its id. `end` is called with its outcome, from within a later `turn`.
@@ -140,6 +159,8 @@ class Connection:
     def turn(self, wait_s: float) -> None:
         """Hear what came, say what is due, end what is late; sleep up to `wait_s` for more if nothing ended so far."""
         n_ended = self._n_ended
+        if self._session.state == "greeting" and (refusal := self._refusal()) is not None:
+            raise refusal
         self._listen()
         now = time.monotonic()
         blocked = not self._talk(now)
@@ -234,22 +255,27 @@ class Connection:
             raise InvalidArgument("this client is closed; make a new one")
         return self._socket
 
-    def _why_unavailable(self) -> str:
-        path = self.endpoint.removeprefix("ipc://")
+    def _refusal(self) -> StreamfeatError | None:
+        """Why this client will never be welcome, if so."""
+        key = None if self._credentials is None else self._credentials.key.name
+        return None if self._monitor is None else self._monitor.refused(self.endpoint, key)
+
+    def _why_unavailable(self) -> Unavailable:
+        waited = f"{self.connect_timeout_s:g} s"
+        tail = f"(waited {waited}); check the endpoint, or start a fleet with `streamfeat serve`"
         if self._session.complaint is not None:
-            what = f"the broker takes no clients now ({self._session.complaint})"
-        elif self._live_socket().poll(0, zmq.POLLOUT):
-            what = "a process is there, but it does not answer: stuck, or no broker"
-        else:
-            what = (_obstacle(path) if path != self.endpoint else None) or "nobody answers there"
-        return (
-            f"{self.endpoint}: {what} (waited {self.connect_timeout_s:g} s); "
-            "check the endpoint, or start a fleet with `streamfeat serve`"
-        )
+            return Unavailable(f"{self.endpoint}: the broker takes no clients now ({self._session.complaint}) {tail}")
+        if (barrier := obstacle(self.endpoint)) is not None:
+            return NobodyListens(f"{self.endpoint}: {barrier} {tail}")
+        assert self._monitor is not None, "connect made it"
+        return self._monitor.absent(self.endpoint, waited)
 
 
-def _obstacle(path: str) -> str | None:
-    """What keeps this user from a socket; None: nothing that the file system knows of."""
+def obstacle(endpoint: str) -> str | None:
+    """What keeps this user from a unix socket; None: nothing that the file system knows of."""
+    if not endpoint.startswith("ipc://"):
+        return None
+    path = endpoint.removeprefix("ipc://")
     try:
         Path(path).stat()
     except PermissionError:

@@ -1,27 +1,31 @@
 """Where processes meet: what an endpoint may be, what must hold before it is bound, and the sockets there.
 
-Unix sockets everywhere, TCP on the loopback only: there are no keys yet, and a port that others can reach
-without keys would let them work, learn and read. libzmq's own bind replaces whatever lies at an ipc path, an
-ordinary file or the socket of a running broker alike, so `claim_endpoint` looks first. Its other defaults lose messages
-in silence or wait for ever; `open_dealer` and `open_router` set every option that matters.
+Unix sockets, which their file modes guard, or TCP with keys (CURVE): a port without keys would let whoever reaches it
+work, learn and read, so it is bound only by those who say `insecure`. libzmq's own bind replaces whatever lies at an
+ipc path, an ordinary file or the socket of a running broker alike, so `claim_endpoint` looks first. Its other defaults
+lose messages in silence or wait for ever; `open_dealer` and `open_router` set every option that matters.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
 
-from streamfeat.errors import ConfigError
+from streamfeat.errors import ConfigError, NoKey
+from streamfeat.keys import Credentials, Key
 
 MAX_IPC_PATH = 107
 """Bytes that fit into sockaddr_un beside its closing zero."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HOST = re.compile(r"\*|[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]")
 PROBE_TIMEOUT_S = 1.0
 
 QUEUE_MESSAGES = 1024
@@ -34,13 +38,25 @@ ROUTER_LINGER_MS = 1000
 """What the broker's last words may take when it closes."""
 
 
+@dataclass(frozen=True)
+class Door:
+    """How a broker's TCP socket is guarded: its key, or that it is said to be `insecure`.
+
+    The domain says which door it is to the ZAP handler; without a handler nobody is let in.
+    """
+
+    key: Key | None = None
+    insecure: bool = False
+    domain: str = "front"
+
+
 def check_endpoint(endpoint: str) -> str:
     """The endpoint itself, if a peer may connect to it or bind it.
 
     Raises
     ------
     ConfigError
-        Neither ipc nor tcp; an ipc path that is relative or longer than 107 bytes; a tcp host off the loopback.
+        Neither ipc nor tcp; an ipc path that is relative or longer than 107 bytes; a tcp address without host or port.
     """
     scheme, separator, rest = endpoint.partition("://")
     if separator and scheme == "ipc":
@@ -48,7 +64,29 @@ def check_endpoint(endpoint: str) -> str:
     elif separator and scheme == "tcp":
         _check_tcp(rest, endpoint)
     else:
-        raise ConfigError(f"an endpoint is ipc:///path/to.sock or tcp://127.0.0.1:PORT, got {endpoint!r}")
+        raise ConfigError(f"an endpoint is ipc:///path/to.sock or tcp://HOST:PORT, got {endpoint!r}")
+    return endpoint
+
+
+def check_reach(endpoint: str, credentials: Credentials | None) -> str:
+    """The endpoint itself, if a peer with these keys may connect to it: without any, to this machine only.
+
+    Raises
+    ------
+    ConfigError
+        As `check_endpoint`.
+    NoKey
+        Another machine, and no keys: whoever listens on the way could read, and answer in the broker's place.
+    """
+    check_endpoint(endpoint)
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+    if is_tcp(endpoint) and host == "*":
+        raise ConfigError(f"{endpoint} can be bound, not connected to; name the host")
+    if is_tcp(endpoint) and credentials is None and host not in LOOPBACK:
+        raise NoKey(
+            f"{endpoint}: another machine is reached with keys: set auth.key and auth.server (`streamfeat keygen`), "
+            f"or use a tunnel (ssh -L) to {LOOPBACK[0]}"
+        )
     return endpoint
 
 
@@ -82,11 +120,8 @@ def _check_ipc_path(path: str, endpoint: str) -> None:
 
 def _check_tcp(address: str, endpoint: str) -> None:
     host, _, port = address.rpartition(":")
-    if host not in LOOPBACK:
-        raise ConfigError(
-            f"tcp is for this machine only ({', '.join(LOOPBACK)}) until connections carry keys, got {endpoint!r}; "
-            "use ipc, or a tunnel (ssh -L) from the other machine"
-        )
+    if not _HOST.fullmatch(host):
+        raise ConfigError(f"a tcp endpoint needs a host: a name, an address or [an IPv6 address], got {endpoint!r}")
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
         raise ConfigError(f"a tcp endpoint needs a port of 1 to 65535, got {endpoint!r}")
 
@@ -117,7 +152,13 @@ def _claim_ipc_path(path: Path) -> None:
 def _claim_port(endpoint: str) -> None:
     """Raise `ConfigError` if a port is taken. A trial bind, not a connection: that may meet itself on a loopback."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    for family, kind, protocol, _, address in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+    try:
+        found = socket.getaddrinfo(
+            None if host == "*" else host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except socket.gaierror as error:
+        raise ConfigError(f"{endpoint}: no such host ({error.strerror}); bind an address of this machine") from error
+    for family, kind, protocol, _, address in found:
         try:
             with socket.socket(family, kind, protocol) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that were closed do not count
@@ -148,30 +189,47 @@ def _answers(path: Path) -> bool:
 
 
 def open_dealer(
-    context: zmq.Context[zmq.Socket[bytes]], endpoint: str, peer: str, *, linger_ms: int
+    context: zmq.Context[zmq.Socket[bytes]],
+    endpoint: str,
+    peer: str,
+    *,
+    linger_ms: int,
+    credentials: Credentials | None = None,
 ) -> zmq.Socket[bytes]:
-    """A peer's socket, connecting to the broker at `endpoint`.
+    """A peer's socket, not connected yet: whoever wants to watch it connect can.
 
     The identity is this run's own, so that a connection that was cut and made again is the same peer to the broker.
+    Over TCP it shows its key where it has one; a broker that wants keys lets in nobody without.
     """
+    check_reach(endpoint, credentials)
     socket_ = context.socket(zmq.DEALER)
     _set(socket_, linger_ms)
     socket_.set(zmq.IDENTITY, peer.encode())
     socket_.set(zmq.IMMEDIATE, 1)  # else what is said to nobody waits in a queue, and is computed when somebody comes
     socket_.set(zmq.RECONNECT_IVL, 100)
     socket_.set(zmq.RECONNECT_IVL_MAX, 2000)
-    socket_.connect(check_endpoint(endpoint))
+    if credentials is not None and is_tcp(endpoint):
+        _show_key(socket_, credentials.key)
+        socket_.set(zmq.CURVE_SERVERKEY, credentials.server.encode())
     return socket_
 
 
-def open_router(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_frame_bytes: int) -> zmq.Socket[bytes]:
-    """The broker's socket, bound to `endpoint`.
+def open_router(
+    context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_frame_bytes: int, door: Door
+) -> zmq.Socket[bytes]:
+    """The broker's socket, guarded as `door` says; `bind_router` opens it.
 
     Raises
     ------
     ConfigError
-        As `claim_endpoint`; also when a port is taken.
+        As `claim_endpoint`; also TCP without a key that is not said to be insecure.
     """
+    check_endpoint(endpoint)
+    if is_tcp(endpoint) and door.key is None and not door.insecure:
+        raise ConfigError(
+            f"{endpoint}: tcp needs a key: `streamfeat keygen server`, then auth.key and auth.authorised; "
+            "or --insecure, if whoever reaches the port may work, learn and read"
+        )
     claim_endpoint(endpoint)
     socket_ = context.socket(zmq.ROUTER)
     _set(socket_, linger_ms=ROUTER_LINGER_MS)
@@ -179,12 +237,39 @@ def open_router(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_f
     socket_.set(zmq.ROUTER_HANDOVER, 1)  # else a peer that comes back is ignored until its old connection times out
     socket_.set(zmq.MAXMSGSIZE, max_frame_bytes)
     socket_.set(zmq.BACKLOG, 512)
+    if is_tcp(endpoint) and door.key is not None:
+        socket_.set(zmq.CURVE_SERVER, 1)
+        _show_key(socket_, door.key)
+        socket_.set(zmq.ZAP_DOMAIN, door.domain.encode())
+        socket_.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # else, with no handler there, every key is let in
+    return socket_
+
+
+def bind_router(socket_: zmq.Socket[bytes], endpoint: str, mode: int) -> None:
+    """Open a broker's socket; a unix socket's file has its mode from the first moment.
+
+    Raises
+    ------
+    ConfigError
+        A port is taken, or an address is not of this machine.
+    """
+    before = os.umask(0o777 & ~mode)
     try:
         socket_.bind(endpoint)
     except zmq.ZMQError as error:
-        socket_.close(linger=0)
         raise ConfigError(f"cannot bind {endpoint}: {error.strerror}; stop what holds it or choose another") from error
-    return socket_
+    finally:
+        os.umask(before)
+
+
+def is_tcp(endpoint: str) -> bool:
+    """Whether keys are needed there; unix sockets have file modes."""
+    return endpoint.startswith("tcp://")
+
+
+def _show_key(socket_: zmq.Socket[bytes], key: Key) -> None:
+    socket_.set(zmq.CURVE_PUBLICKEY, key.public.encode())
+    socket_.set(zmq.CURVE_SECRETKEY, key.secret.encode())
 
 
 def close_router(socket_: zmq.Socket[bytes], endpoint: str, file_id: FileId | None) -> None:

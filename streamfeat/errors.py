@@ -9,11 +9,19 @@
     │   ├── ItemFailed       ITEM_FAILED       this item could not be computed, its neighbours could
     │   ├── Cancelled        CANCELLED
     │   ├── Quarantined      QUARANTINED       the item ended three workers
+    │   ├── PermissionDenied PERMISSION_DENIED the key is known and may not do that
     │   └── VersionMismatch  VERSION_MISMATCH
     ├── OperatorError        the one who runs the fleet: start, free or configure something
     │   ├── ConfigError      CONFIG            exit status 78, not restarted
+    │   │   └── Unauthenticated  UNAUTHENTICATED  the broker does not know the key: unknown, or revoked
+    │   │       ├── NoKey             it wants keys, and there is none here
+    │   │       ├── WrongServerKey    it is another one than the key here is of
+    │   │       └── ServerWithoutKeys it takes none, and there is one here
     │   ├── Overloaded       OVERLOADED        try again after retry_after_ms
     │   ├── Unavailable      UNAVAILABLE       nobody there, or nobody that serves it
+    │   │   ├── NobodyListens    no process at the endpoint
+    │   │   ├── Unreachable      no answer from the network: a wrong address, a firewall
+    │   │   └── BrokerSilent     a process is there and says nothing: stopped, stuck, or no broker
     │   ├── WorkerLost       WORKER_LOST
     │   └── DeadlineExceeded DEADLINE_EXCEEDED
     └── InternalError        INTERNAL          us: a bug
@@ -91,6 +99,12 @@ class Quarantined(CallerError):
     code = "QUARANTINED"
 
 
+class PermissionDenied(CallerError):
+    """The key is known to the broker, which did not give it the right."""
+
+    code = "PERMISSION_DENIED"
+
+
 class VersionMismatch(CallerError):
     """The two sides speak no common protocol version."""
 
@@ -111,6 +125,24 @@ class ConfigError(OperatorError):
     exit_status = EXIT_CONFIG
 
 
+class Unauthenticated(ConfigError):
+    """The broker does not take the key: unknown to it, or revoked."""
+
+    code = "UNAUTHENTICATED"
+
+
+class NoKey(Unauthenticated):
+    """The broker wants keys, and this peer has none."""
+
+
+class WrongServerKey(Unauthenticated):
+    """The broker is not the one whose public key this peer has."""
+
+
+class ServerWithoutKeys(Unauthenticated):
+    """This peer has keys, and whoever listens there takes none: not the broker that it was meant for."""
+
+
 class Overloaded(OperatorError):
     """A queue or a credit is used up; `retry_after_ms` says when to come back."""
 
@@ -123,6 +155,18 @@ class Overloaded(OperatorError):
 
 class Unavailable(OperatorError):
     """Nobody answers, or nobody serves what was asked for."""
+
+
+class NobodyListens(Unavailable):
+    """There is no process at the endpoint."""
+
+
+class Unreachable(Unavailable):
+    """The network does not answer: neither a connection nor a refusal."""
+
+
+class BrokerSilent(Unavailable):
+    """A process is there and does not answer: stopped, stuck, or no broker."""
 
 
 class WorkerLost(OperatorError):
@@ -151,8 +195,10 @@ _BY_CODE: dict[str, type[StreamfeatError]] = {
         ItemFailed,
         Cancelled,
         Quarantined,
+        PermissionDenied,
         VersionMismatch,
         ConfigError,
+        Unauthenticated,
         Overloaded,
         Unavailable,
         WorkerLost,

@@ -19,10 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from streamfeat.client import Client
-from streamfeat.config import Settings
-from streamfeat.endpoints import claim_endpoint
+from streamfeat.admin import ask
+from streamfeat.config import Auth, Settings
+from streamfeat.endpoints import claim_endpoint, is_tcp
 from streamfeat.errors import ConfigError, Unavailable
+from streamfeat.wire.messages import Message
 
 WORKERS_STOP_S = 25.0
 """A worker drains for 20 s at the most and needs 2 for its last words."""
@@ -43,18 +44,31 @@ def broker_arguments(settings: Settings) -> list[str]:
         "--credit-bytes": settings.broker.credit_bytes,
         "--retained-bytes": settings.broker.retained_bytes,
         "--batch-items": settings.broker.batch_items,
+        "--admin": settings.fleet.admin,
+        "--front-mode": settings.fleet.front_mode,
+        "--key": settings.auth.key,
+        "--authorised": settings.auth.authorised,
     }
-    return [str(word) for pair in flags.items() for word in pair]
+    given = [str(word) for flag, value in flags.items() if value != "" for word in (flag, value)]
+    return [*given, "--insecure"] if settings.auth.insecure else given
 
 
 def features_arguments(settings: Settings, name: str, banks: Sequence[Path]) -> list[str]:
     """Arguments of `python -m streamfeat.workers.features`."""
-    return ["--connect", settings.fleet.back, "--name", name, *(w for bank in banks for w in ("--bank", str(bank)))]
+    return [*_connecting(settings, name), *(word for bank in banks for word in ("--bank", str(bank)))]
 
 
 def stateful_arguments(settings: Settings, role: str, name: str | None = None) -> list[str]:
     """Arguments of `python -m streamfeat.workers.learner` and `.index`: each keeps its own folder of the state."""
-    return ["--connect", settings.fleet.back, "--name", name or role, "--state", f"{settings.fleet.state_dir}/{role}"]
+    return [*_connecting(settings, name or role), "--state", f"{settings.fleet.state_dir}/{role}"]
+
+
+def _connecting(settings: Settings, name: str) -> list[str]:
+    """Where a worker connects and as whom; over TCP with the key that the settings name."""
+    words = ["--connect", settings.fleet.back, "--name", name]
+    if is_tcp(settings.fleet.back) and settings.auth.key and settings.auth.server:
+        words += ["--key", settings.auth.key, "--server-key", settings.auth.server]
+    return words
 
 
 class LocalFleet:
@@ -131,7 +145,7 @@ class LocalFleet:
         """Start every process and return when all have said that they are ready."""
         Path(self.settings.fleet.run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         # before anything runs: our workers would join a broker that is there already and take its workers' names
-        for endpoint in (self.settings.fleet.front, self.settings.fleet.back):
+        for endpoint in (self.settings.fleet.front, self.settings.fleet.back, self.settings.fleet.admin):
             claim_endpoint(endpoint)
         self._spawn("broker", "broker", broker_arguments(self.settings))
         for n in range(self.n_workers if self.banks else 0):
@@ -189,16 +203,13 @@ class LocalFleet:
         while time.monotonic() < deadline:
             self._refuse_fallen()
             try:
-                with Client(self.front, connect_timeout_s=1.0, timeout_s=2.0) as client:
-                    while time.monotonic() < deadline:
-                        self._refuse_fallen()
-                        workers = client.status()["workers"]
-                        missing = wanted - {w["name"] for w in workers if w["state"] == "ready"}
-                        if not missing:
-                            return
-                        time.sleep(0.02)  # each turn asks again; nothing depends on the length
+                workers = ask(self.settings.fleet.admin, Message("STATUS"), timeout_s=1.0)["workers"]
             except Unavailable:
                 continue
+            missing = wanted - {w["name"] for w in workers if w["state"] == "ready"}
+            if not missing:
+                return
+            time.sleep(0.02)  # each turn asks again; nothing depends on the length
         raise Unavailable(
             f"fleet at {self.front}: {', '.join(sorted(missing)) or 'broker'} not ready "
             f"within {self.ready_timeout_s:g} s{self._last_words(*sorted(missing))}"
@@ -245,7 +256,9 @@ def private_settings(settings: Settings, *, state_dir: Path | None = None) -> It
                 state_dir=str(state_dir or run_dir / "state"),
                 front=f"ipc://{run_dir}/front.sock",
                 back=f"ipc://{run_dir}/back.sock",
+                admin=f"ipc://{run_dir}/admin.sock",
             ),
+            auth=Auth(),
         )
     finally:
         shutil.rmtree(run_dir, ignore_errors=True)

@@ -139,6 +139,8 @@ EXAMPLES = {
     "PONG": Message("PONG"),
     "STATUS": Message("STATUS"),
     "REPORT": Message("REPORT", {"report": {"uptime_s": 1.5, "workers": [{"name": "features-1"}]}}),
+    "ADMIN": Message("ADMIN", {"act": "drain", "worker": "features-1"}),
+    "RELOAD": Message("RELOAD"),
     "DRAIN": Message("DRAIN"),
     "BYE": Message("BYE", {"reason": "stopping"}),
 }

@@ -202,10 +202,11 @@ def test_tcp_on_the_loopback_works_and_a_taken_port_is_named() -> None:
         port = probe.getsockname()[1]
     with cluster() as running:
         running.front = f"tcp://127.0.0.1:{port}"
-        running.start_broker()
+        running.start_broker("--insecure")
         running.start_echo("echo-1")
         running.wait_ready("echo-1")
         command = [sys.executable, "-m", "streamfeat.workers.broker", "--front", running.front, "--back", "ipc:///x"]
+        command.append("--insecure")
         done = subprocess.run(command, capture_output=True, check=False, timeout=20)
         assert done.returncode == 78
         assert str(port).encode() in done.stderr

@@ -38,8 +38,9 @@ def commands() -> dict[str, click.Command]:
 NO_RESULT = {"broker", "serve", "worker"}
 """They run until they are stopped."""
 
-SHOWN_ELSEWHERE = {"check", "quickstart", "reproduce"}
-"""Too long to run twice, or an object a line: test_readme.py, test_reproduce.py, test_cli_check.py."""
+SHOWN_ELSEWHERE = {"check", "keygen", "quickstart", "reproduce"}
+"""Too long to run twice, refused the second time, or an object a line: test_readme.py, test_reproduce.py,
+test_cli_keygen.py, test_cli_check.py."""
 
 QUICK = {
     "bank build": ["bank", "build", "digits-audio"],

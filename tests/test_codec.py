@@ -140,7 +140,7 @@ def with_array(**changes: Any) -> list[Frame]:
     [
         ([], "must have version, verb and header, got 0 frames"),
         ([b"SF1", b"PING"], "got 2 frames"),
-        ([b"SF1", b"NOISE", b"\x80"], "unknown verb b'NOISE'; known are BYE, CANCEL"),
+        ([b"SF1", b"NOISE", b"\x80"], "unknown verb b'NOISE'; known are ADMIN, BYE, CANCEL"),
         ([b"SF1", b"ping", b"\x80"], "unknown verb b'ping'"),
         ([b"SF1", b"\xff\x00", b"\x80"], "unknown verb"),
         ([b"SF1", b"PING", b""], "PING: header must be one valid msgpack map"),

@@ -11,21 +11,41 @@ import zmq
 
 from streamfeat.endpoints import (
     MAX_IPC_PATH,
+    Door,
+    bind_router,
     check_endpoint,
+    check_reach,
     claim_endpoint,
     close_router,
     open_dealer,
     open_router,
     socket_file,
 )
-from streamfeat.errors import ConfigError
+from streamfeat.errors import ConfigError, NoKey
+from streamfeat.keys import Credentials, Key
+
+
+def bound(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, mode: int = 0o600) -> zmq.Socket[bytes]:
+    """A broker's socket, open."""
+    router = open_router(context, endpoint, max_frame_bytes=1000, door=Door())
+    bind_router(router, endpoint, mode)
+    return router
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["ipc:///run/streamfeat/front.sock", "tcp://127.0.0.1:5671", "tcp://localhost:1", "tcp://[::1]:65535"]
+    "endpoint",
+    [
+        "ipc:///run/streamfeat/front.sock",
+        "tcp://127.0.0.1:5671",
+        "tcp://localhost:1",
+        "tcp://[::1]:65535",
+        "tcp://*:5671",
+        "tcp://192.168.1.2:5671",
+        "tcp://example.org:5671",
+    ],
 )
-def test_local_endpoints_are_taken(endpoint: str) -> None:
-    """Absolute ipc paths and loopback ports come back unchanged."""
+def test_endpoints_are_taken(endpoint: str) -> None:
+    """Absolute ipc paths, and ports of any host, come back unchanged."""
     assert check_endpoint(endpoint) == endpoint
 
 
@@ -40,10 +60,10 @@ def test_local_endpoints_are_taken(endpoint: str) -> None:
         "ipc://*",
         "inproc://x",
         "pgm://10.0.0.1:1",
-        "tcp://*:5671",
-        "tcp://0.0.0.0:5671",
-        "tcp://192.168.1.2:5671",
-        "tcp://example.org:5671",
+        "tcp://::1:5671",
+        "tcp://:5671",
+        "tcp://a b:5671",
+        "tcp://-x:5671",
         "tcp://127.0.0.1",
         "tcp://127.0.0.1:0",
         "tcp://127.0.0.1:65536",
@@ -52,7 +72,7 @@ def test_local_endpoints_are_taken(endpoint: str) -> None:
     ],
 )
 def test_other_endpoints_are_refused_with_their_text(endpoint: str) -> None:
-    """What another machine could reach, or nobody could, is a ConfigError that repeats it."""
+    """What nobody could reach is a ConfigError that repeats it."""
     with pytest.raises(ConfigError) as caught:
         check_endpoint(endpoint)
     assert repr(endpoint) in str(caught.value)
@@ -144,10 +164,10 @@ def test_the_broker_removes_its_own_socket_only(tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/s"
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context:
-        router = open_router(context, endpoint, max_frame_bytes=1000)
+        router = bound(context, endpoint)
         close_router(router, endpoint, socket_file(endpoint))
         assert socket_file(endpoint) is None
-        router = open_router(context, endpoint, max_frame_bytes=1000)
+        router = bound(context, endpoint)
         mine = socket_file(endpoint)
         (tmp_path / "s").unlink()
         (tmp_path / "s").write_text("another's")
@@ -161,7 +181,7 @@ def test_no_socket_waits_for_ever(tmp_path: Path) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context:
         endpoint = f"ipc://{tmp_path}/s"
-        with open_router(context, endpoint, max_frame_bytes=1000) as router:
+        with bound(context, endpoint) as router:
             with open_dealer(context, endpoint, "ab" * 8, linger_ms=100) as dealer:
                 for socket_ in (router, dealer):
                     bounds = {zmq.LINGER: 2000, zmq.SNDHWM: 1024, zmq.RCVHWM: 1024, zmq.HANDSHAKE_IVL: 5000}
@@ -169,3 +189,40 @@ def test_no_socket_waits_for_ever(tmp_path: Path) -> None:
                         assert 0 < int(socket_.get(option)) <= most
                     assert int(socket_.get(zmq.HEARTBEAT_IVL)) > 0
             assert router.get(zmq.MAXMSGSIZE) == 1000
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o660])
+def test_a_unix_socket_has_its_mode_from_the_first_moment(tmp_path: Path, mode: int) -> None:
+    """Whatever the umask of the process is, which is left as it was."""
+    before = os.umask(0o022)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        with context, bound(context, f"ipc://{tmp_path}/s", mode):
+            assert (tmp_path / "s").stat().st_mode & 0o777 == mode
+            assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:5671", "tcp://*:5671"])
+def test_tcp_needs_a_key_or_the_word_insecure(endpoint: str) -> None:
+    """Nothing is bound without; the message says both remedies."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with context:
+        with pytest.raises(ConfigError, match=r"keygen.*--insecure"):
+            open_router(context, endpoint, max_frame_bytes=1000, door=Door())
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            free = server.getsockname()[1]
+        open_router(context, f"tcp://127.0.0.1:{free}", max_frame_bytes=1000, door=Door(insecure=True)).close()
+
+
+def test_another_machine_is_reached_with_keys_only() -> None:
+    """Without, this machine alone; and what stands for every address can only be bound."""
+    key = Key("alice", "a" * 40, "b" * 40)
+    for endpoint in ("tcp://192.0.2.1:5671", "tcp://example.org:5671"):
+        with pytest.raises(NoKey, match="ssh -L"):
+            check_reach(endpoint, None)
+        assert check_reach(endpoint, Credentials(key, "c" * 40)) == endpoint
+    assert check_reach("tcp://127.0.0.1:5671", None) == "tcp://127.0.0.1:5671"
+    with pytest.raises(ConfigError, match="name the host"):
+        check_reach("tcp://*:5671", None)

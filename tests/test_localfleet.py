@@ -174,7 +174,8 @@ def test_a_fleet_on_loopback_ports(private: Settings, audio_bank: Path) -> None:
         for probe in (one, two):
             probe.bind(("127.0.0.1", 0))
         front, back = (f"tcp://127.0.0.1:{probe.getsockname()[1]}" for probe in (one, two))
-    settings = replace(private, fleet=replace(private.fleet, front=front, back=back))
+    insecure = replace(private.auth, insecure=True)
+    settings = replace(private, fleet=replace(private.fleet, front=front, back=back), auth=insecure)
     with LocalFleet(settings, [audio_bank], n_workers=1) as fleet, Client(fleet.front) as client:
         assert client.features([Signal("audio", np.ones(4000, np.int16), 8000)]).shape[0] == 1
         second = LocalFleet(settings, [audio_bank], n_workers=1)

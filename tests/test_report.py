@@ -15,7 +15,8 @@ def test_the_report_tells_who_is_there_and_what_they_have() -> None:
     fleet.request(client, [signal(n) for n in range(5)])
     fleet.now += 1
     [message] = fleet.send("front", b"somebody", Message("STATUS"))
-    report = message.fields["report"]
+    assert message.fields["report"]["clients"] == []
+    report = fleet.broker.report(fleet.now)
     assert report["workers"] == [
         {
             "name": "w1",

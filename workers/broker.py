@@ -1,8 +1,9 @@
-"""The broker process: two ROUTER sockets round the decisions of `streamfeat.wire.routing`.
+"""The broker process: three ROUTER sockets round the decisions of `streamfeat.wire.routing`.
 
     python -m streamfeat.workers.broker --front ipc:///run/streamfeat/front.sock --back ipc:///run/streamfeat/back.sock
 
-The loop decodes, asks the core, encodes and sends; it decides three things itself, all about sockets. A peer that
+The loop decodes, holds each message to its sender's rights (`gate`), asks the core, encodes and sends; it decides
+three things itself, all about sockets. A peer that
 cannot be reached (EHOSTUNREACH) is lost. So is one whose queue is full (EAGAIN): credit keeps every honest peer far
 below the high-water mark, so it does not read. And workers are pinged several times a second, not to hear from them
 but to run into EHOSTUNREACH soon after one was killed.
@@ -18,17 +19,29 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import zmq
 
-from streamfeat.endpoints import FileId, close_router, open_router, socket_file
-from streamfeat.errors import EXIT_OK, InternalError, StreamfeatError
+from streamfeat.config import file_mode
+from streamfeat.errors import (
+    EXIT_OK,
+    InternalError,
+    InvalidArgument,
+    PermissionDenied,
+    StreamfeatError,
+    Unauthenticated,
+)
+from streamfeat.keys import open_key
 from streamfeat.wire.codec import HEADER_BYTES, decode, encode_parts, glimpse
-from streamfeat.wire.messages import Frame, Message, error_fields, failed_item
+from streamfeat.wire.messages import FROM_OPERATOR, Frame, Message, error_fields, failed_item
+from streamfeat.wire.operate import operate
+from streamfeat.wire.rights import Door, check_rights
 from streamfeat.wire.routing import Broker, Outgoing, Side
 from streamfeat.wire.settings import BrokerSettings
 
+from .doors import Arrival, Doors, Guards
 from .launch import Parser, allow_open_files
 from .notify import READY, STOPPING, Notifier, Stop, begin
 
@@ -38,10 +51,6 @@ PROBE_EVERY_S = 0.2
 """How often each worker is sent a PING; a killed worker is noticed within about that."""
 
 DRAIN_TIMEOUT_S = 10.0
-COPIED_BYTES = 16 << 10
-"""Larger frames are passed on without a copy. Broker time an item of 200 kB: 300 us instead of 500; 40 kB: 160, both;
-400 B: 70, both. (Frames below 8 KiB would keep alive a buffer that they share.)"""
-
 BURST = 64
 """Messages taken from one socket before the other has its turn."""
 
@@ -50,31 +59,19 @@ class BrokerLoop:
     """The sockets of a broker, and the loop between them and its core."""
 
     def __init__(
-        self, settings: BrokerSettings, front: str, back: str, *, stop: Stop, notifier: Notifier, drain_timeout_s: float
+        self, settings: BrokerSettings, doors: Doors, *, stop: Stop, notifier: Notifier, drain_timeout_s: float
     ) -> None:
         self._core = Broker(settings, secrets.token_hex(8), time.monotonic())
+        self._doors = doors
         self._stop = stop
         self._notifier = notifier
         self._drain_timeout_s = drain_timeout_s
         self._next_probe = 0.0
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._sockets: dict[Side, zmq.Socket[bytes]] = {}
-        self._endpoints: dict[Side, str] = {"front": front, "back": back}
-        self._files: dict[Side, FileId | None] = {}
-        try:
-            for side, endpoint in self._endpoints.items():
-                frame_bytes = settings.item_bytes + HEADER_BYTES
-                self._sockets[side] = open_router(self._context, endpoint, max_frame_bytes=frame_bytes)
-                self._files[side] = socket_file(endpoint)
-        except StreamfeatError:
-            self._close()
-            raise
 
     def run(self) -> None:
         """Serve until told to stop; then refuse what is new, finish what was accepted, and say goodbye."""
         poller = zmq.Poller()
-        for socket in self._sockets.values():
-            poller.register(socket, zmq.POLLIN)
+        self._doors.register(poller)
         poller.register(self._stop.fd, zmq.POLLIN)
         self._stop.defer()
         self._notifier.say(READY)
@@ -89,15 +86,22 @@ class BrokerLoop:
                 drain_until = time.monotonic() + self._drain_timeout_s
             self._turn()
         self._send_all(self._core.stop(time.monotonic()))
-        self._close()
+        self._doors.close()
 
     def _wait_s(self, now: float, drain_until: float) -> float:
         moments = (self._core.next_wake(now), self._next_probe - now, drain_until - now, self._notifier.wait_s(now))
         return max(0.0, min(moments))
 
     def _turn(self) -> None:
+        self._doors.gate.turn(time.monotonic())
         for side in get_args(Side):
-            self._receive(side)
+            for _ in range(BURST):
+                arrival = self._doors.receive(side)
+                if arrival is None:
+                    break
+                self._send_all(self._answer(side, arrival, time.monotonic()))
+        while (arrival := self._doors.receive("admin")) is not None:
+            self._obey(arrival, time.monotonic())
         now = time.monotonic()
         self._send_all(self._core.tick(now))
         if now >= self._next_probe:
@@ -108,20 +112,18 @@ class BrokerLoop:
             self._notifier.status(f"{len(self._core.workers)} workers, {len(self._core.clients)} clients")
         self._notifier.beat(now)
 
-    def _receive(self, side: Side) -> None:
-        for _ in range(BURST):
-            try:
-                peer, *frames = self._sockets[side].recv_multipart(zmq.DONTWAIT, copy=False)
-            except zmq.Again:
-                return
-            light = [frame.buffer if len(frame) > COPIED_BYTES else frame.bytes for frame in frames]
-            self._send_all(self._answer(side, peer.bytes, light, time.monotonic()))
-
-    def _answer(self, side: Side, peer: bytes, frames: Sequence[Frame], now: float) -> list[Outgoing]:
+    def _answer(self, side: Side, arrival: Arrival, now: float) -> list[Outgoing]:
         """What the core makes of a message; a bug in it costs that message and nothing else."""
+        peer, frames, rights = arrival
         try:
+            if isinstance(rights, Unauthenticated):
+                return [_complaint(side, peer, rights, frames), *self._core.lost(side, peer, now)]
             try:
                 message = decode(frames)
+                check_rights(message, rights)
+            except PermissionDenied as error:
+                self._doors.gate.denied(error)
+                return [_complaint(side, peer, error, frames)]
             except StreamfeatError as error:
                 verb, ids = glimpse(frames)
                 return self._core.malformed(side, peer, error, now, verb=verb, ids=ids)
@@ -129,16 +131,41 @@ class BrokerLoop:
         except Exception:
             error_id = secrets.token_hex(4)
             log.exception("error %s with a message at the %s", error_id, side)
-            verb, ids = glimpse(frames)
-            fields = {**error_fields(InternalError(f"a bug in the broker, error id {error_id}")), "ids": ids}
-            return [Outgoing(side, peer, Message("ERROR", fields if verb is None else {**fields, "verb": verb}))]
+            return [_complaint(side, peer, InternalError(f"a bug in the broker, error id {error_id}"), frames)]
+
+    def _obey(self, arrival: Arrival, now: float) -> None:
+        """Answer an operator: REPORT or ERROR."""
+        peer, frames, rights = arrival
+        try:
+            if isinstance(rights, Unauthenticated):
+                raise rights
+            order = decode(frames)
+            if order.verb not in FROM_OPERATOR:
+                raise InvalidArgument(f"the admin socket takes STATUS and ADMIN, got {order.verb}")
+            if order.verb == "ADMIN":
+                about = operate(self._core, order)
+                if order.fields["act"] == "reload":
+                    self._send_all([Outgoing("back", worker.address, Message("RELOAD")) for worker in about])
+                log.info("%s: %s", order.fields["act"], ", ".join(worker.name for worker in about))
+                answer = Message("REPORT", {"report": {"workers": [worker.name for worker in about]}})
+            else:
+                answer = Message("REPORT", {"report": self.report(now)})
+        except StreamfeatError as error:
+            answer = _complaint("front", peer, error, frames).message
+        for part in self._encode(answer):
+            self._doors.send("admin", peer, part)
+
+    def report(self, now: float) -> dict[str, Any]:
+        """The core's report, and what came to the doors."""
+        gate = self._doors.gate
+        return {**self._core.report(now), "turned_away": dict(gate.refused), "events": gate.events()}
 
     def _send_all(self, outgoing: Iterable[Outgoing]) -> None:
         """Send, and send what follows from what could not be sent."""
         waiting = deque(outgoing)
         while waiting:
             side, peer, message = waiting.popleft()
-            if not all(self._send(side, peer, frames) for frames in self._encode(message)):
+            if not all(self._doors.send(side, peer, frames) for frames in self._encode(message)):
                 waiting.extend(self._core.lost(side, peer, time.monotonic()))
 
     def _encode(self, message: Message) -> list[list[Frame]]:
@@ -153,19 +180,13 @@ class BrokerLoop:
             items = tuple(failed_item(item.fields["id"], failed) for item in message.items)
             return encode_parts(Message("REPLY", {}, items))
 
-    def _send(self, side: Side, peer: bytes, frames: list[Frame]) -> bool:
-        try:
-            self._sockets[side].send_multipart([peer, *frames], zmq.DONTWAIT, copy=False)
-        except zmq.ZMQError as error:
-            if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
-                return False
-            raise
-        return True
 
-    def _close(self) -> None:
-        for side, socket in self._sockets.items():
-            close_router(socket, self._endpoints[side], self._files[side])
-        self._context.term()
+def _complaint(side: Side, peer: bytes, error: StreamfeatError, frames: Sequence[Frame]) -> Outgoing:
+    """The ERROR about a message, with its verb and its items' ids as far as they can be read."""
+    verb, ids = glimpse(frames)
+    fields = {**error_fields(error), "ids": ids}
+    fields.pop("retry_after_ms", None)
+    return Outgoing(side, peer, Message("ERROR", fields if verb is None else {**fields, "verb": verb}))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -176,6 +197,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m streamfeat.workers.broker", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--front", required=True, metavar="ENDPOINT", help="where clients connect")
     parser.add_argument("--back", required=True, metavar="ENDPOINT", help="where workers connect")
+    parser.add_argument("--admin", metavar="ENDPOINT", help="where operators connect")
+    parser.add_argument("--front-mode", default="0600", metavar="MODE", help="of the clients' unix socket")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the broker's own key, for tcp")
+    parser.add_argument("--authorised", type=Path, metavar="DIR", help="public keys of those who may connect by tcp")
+    parser.add_argument("--insecure", action="store_true", help="tcp without keys")
     parser.add_argument("--heartbeat-ms", type=int, default=usual.heartbeat_ms, metavar="MS")
     parser.add_argument("--credit-items", type=int, default=usual.credit_items, metavar="N", help="of each client")
     parser.add_argument("--credit-bytes", type=int, default=usual.credit_bytes, metavar="N", help="of each client")
@@ -202,9 +228,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             max_retained_bytes=args.retained_bytes,
             max_batch_items=args.batch_items,
         )
-        BrokerLoop(
-            settings, args.front, args.back, stop=stop, notifier=notifier, drain_timeout_s=args.drain_timeout_s
-        ).run()
+        guards = Guards(
+            front_mode=file_mode(args.front_mode, "--front-mode"),
+            key=None if args.key is None else open_key(args.key),
+            authorised=args.authorised,
+            insecure=args.insecure,
+        )
+        endpoints: dict[Door, str] = {"front": args.front, "back": args.back}
+        if args.admin is not None:
+            endpoints["admin"] = args.admin
+        doors = Doors(endpoints, guards, settings.item_bytes + HEADER_BYTES)
+        BrokerLoop(settings, doors, stop=stop, notifier=notifier, drain_timeout_s=args.drain_timeout_s).run()
     except StreamfeatError as error:
         log.error("%s: %s", error.code, error)
         return error.exit_status

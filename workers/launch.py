@@ -7,12 +7,15 @@ import logging
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from streamfeat.errors import EXIT_OK, EXIT_USAGE, StreamfeatError
+from streamfeat.keys import Credentials
 
+from .handler import Handler
 from .notify import Notifier, Stop
-from .runtime import GRACEFUL_TIMEOUT_S, Handler, Runtime
+from .runtime import GRACEFUL_TIMEOUT_S, Runtime
 
 log = logging.getLogger("streamfeat.worker")
 
@@ -32,6 +35,8 @@ def worker_parser(role: str, description: str) -> Parser:
     parser = Parser(prog=f"python -m streamfeat.workers.{role}", description=description.splitlines()[0])
     parser.add_argument("--connect", required=True, metavar="ENDPOINT", help="the broker's endpoint for workers")
     parser.add_argument("--name", required=True, help="unique within the fleet, such as features-1")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="its own key, for tcp")
+    parser.add_argument("--server-key", type=Path, metavar="FILE", help="the broker's public key")
     parser.add_argument("--graceful-timeout-s", type=float, default=GRACEFUL_TIMEOUT_S, metavar="S")
     parser.add_argument(
         "--stop-with-parent",
@@ -61,6 +66,7 @@ def serve(
             notifier=notifier,
             n_together=n_together,
             graceful_timeout_s=args.graceful_timeout_s,
+            credentials=Credentials.open(args.key, args.server_key),
         )
         runtime.run()
     except StreamfeatError as error:

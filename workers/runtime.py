@@ -19,26 +19,28 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice, takewhile
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 import zmq
 
 from streamfeat import __version__
-from streamfeat.endpoints import check_endpoint, open_dealer
+from streamfeat.endpoints import check_reach, open_dealer
 from streamfeat.errors import (
     DeadlineExceeded,
     InternalError,
     StreamfeatError,
 )
+from streamfeat.keys import Credentials
+from streamfeat.monitor import Monitor
 from streamfeat.payloads import error_result
 from streamfeat.wire.codec import decode, encode, encode_parts
 from streamfeat.wire.messages import Frame, Item, Message, failed_item
 from streamfeat.wire.session import Session
 
+from .handler import Handler, Lease
 from .notify import READY, STOPPING, Notifier, Stop
 
 log = logging.getLogger("streamfeat.worker")
@@ -62,42 +64,6 @@ BUSY_FACTOR = 4
 """A group may take that many times the slowest one of its kind so far before its worker counts as silent."""
 
 
-class Handler(Protocol):
-    """What a kind of worker computes."""
-
-    kind: str  # `features`, `learner` or `index`
-    stages: tuple[str, ...]
-    banks: dict[str, str]
-    """What is served, banks as name and hash; known after `warm`."""
-    n_items: int
-    n_bytes: int
-    """Credit: how much the broker may lease to this worker at a time."""
-
-    def warm(self) -> None:
-        """Open everything and compute once, so that READY means ready."""
-
-    def handle(
-        self, stage: str, items: Sequence[Item], options: Mapping[str, Any], beat: Callable[[int], None]
-    ) -> list[Item]:
-        """As many results as items, in order.
-
-        Call `beat(0)` between items, and `beat(busy_ms)` before one long step.
-        """
-
-    def close(self) -> None:
-        """Let go of files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """One item in hand: what the broker called it, and when nobody waits for it any more."""
-
-    stage: str
-    options: Mapping[str, Any]
-    item: Item
-    deadline: float
-
-
 class Runtime:
     """One worker's loop.
 
@@ -110,6 +76,8 @@ class Runtime:
         Unique within the fleet; a restarted worker with the same name takes the place of the older run.
     n_together : int
         Items handed to the handler at once, if they are of one stage.
+    credentials : Credentials, optional
+        Keys, for a broker that is reached over TCP.
     """
 
     def __init__(
@@ -122,9 +90,11 @@ class Runtime:
         notifier: Notifier,
         n_together: int,
         graceful_timeout_s: float = GRACEFUL_TIMEOUT_S,
+        credentials: Credentials | None = None,
     ) -> None:
         self._handler = handler
-        self._connect = check_endpoint(connect)
+        self._connect = check_reach(connect, credentials)
+        self._credentials = credentials
         self._name = name
         self._stop = stop
         self._notifier = notifier
@@ -154,7 +124,11 @@ class Runtime:
         self._stop.defer()
         self._session = Session(self._hello())
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = open_dealer(context, self._connect, self._peer, linger_ms=LINGER_MS)
+        self._socket = open_dealer(
+            context, self._connect, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
+        )
+        self._monitor = Monitor(self._socket)
+        self._socket.connect(self._connect)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._stop.fd, zmq.POLLIN)
@@ -165,6 +139,7 @@ class Runtime:
         finally:
             self._notifier.say(STOPPING)
             self._handler.close()
+            self._monitor.close()
             self._socket.close()
             context.term()
         if self._session.refusal is not None:
@@ -174,11 +149,19 @@ class Runtime:
         idle = not self._leases and not self._results
         self._listen(self._wait_s(time.monotonic()) if idle else 0.0)
         now = time.monotonic()
+        self._refuse_strangers()
         self._obey(now)
         self._talk(now)
         if self._leases:
             self._compute()
         self._flush(time.monotonic())
+
+    def _refuse_strangers(self) -> None:
+        """Raise what keeps this worker from its broker however long it waits; absence alone does not."""
+        key = None if self._credentials is None else self._credentials.key.name
+        refusal = self._monitor.refused(self._connect, key) if self._session.state == "greeting" else None
+        if refusal is not None:
+            raise refusal
 
     def _wait_s(self, now: float) -> float:
         session_s = self._session.wait_s(now) or CONNECT_EVERY_S  # 0: due, but the socket is not connected

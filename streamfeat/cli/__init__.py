@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "say what would be read and what refused, without a fleet",
     "corpus": "make a spoken-digit corpus, or list one",
     "doctor": "look at this machine for what commonly goes wrong",
+    "keygen": "make the keys of a broker, a worker, a client",
     "evaluate": "accuracy of a preset under a protocol, beside other methods",
     "push": "send pictures through a fleet",
     "quickstart": "the whole line on a synthesised corpus and handwritten digits",

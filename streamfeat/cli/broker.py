@@ -7,13 +7,14 @@ import sys
 
 import click
 
-from streamfeat.cli.console import with_settings
+from streamfeat.cli.console import insecure_option, with_settings
 from streamfeat.config import Settings
 from streamfeat.fleet import broker_arguments
 
 
 @click.command(help="Run the broker until SIGTERM.")
 @with_settings
+@insecure_option
 def command(settings: Settings) -> None:
     """Become the broker: same process id, so that a service manager's notifications are right."""
     become("broker", broker_arguments(settings))

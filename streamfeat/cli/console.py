@@ -7,12 +7,15 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from streamfeat.config import load_settings
+from streamfeat.config import Settings, load_settings
+from streamfeat.endpoints import is_tcp
+from streamfeat.keys import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +85,24 @@ def with_settings(function: F) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def insecure_option(function: F) -> Callable[..., Any]:
+    """`--insecure`, below `with_settings`: TCP without keys, into the settings."""
+
+    @functools.wraps(function)
+    def command(*args: Any, settings: Settings, **kwargs: Any) -> Any:
+        if kwargs.pop("insecure"):
+            settings = replace(settings, auth=replace(settings.auth, insecure=True))
+        return function(*args, settings=settings, **kwargs)
+
+    text = "Bind TCP without keys: whoever reaches the port may work, learn and read."
+    return click.option("--insecure", is_flag=True, help=text)(command)
+
+
+def credentials_for(endpoint: str, settings: Settings) -> Credentials | None:
+    """The keys to connect there with; a unix socket needs none."""
+    return Credentials.open(settings.auth.key, settings.auth.server) if is_tcp(endpoint) else None
 
 
 def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from streamfeat.bank import open_bank
 from streamfeat.cli.choices import limit_options
-from streamfeat.cli.console import progress, written_file
+from streamfeat.cli.console import credentials_for, progress, written_file
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.decoding import Limits
@@ -262,5 +262,10 @@ def _client(settings: Settings, sending: Sending) -> Iterator[tuple[Client, str]
             )
             endpoint, bank = stack.enter_context(fleet).front, open_bank(path, verify=False).hash
         waits = settings.client
-        client = Client(endpoint, timeout_s=waits.timeout_s, connect_timeout_s=waits.connect_timeout_s)
+        client = Client(
+            endpoint,
+            timeout_s=waits.timeout_s,
+            connect_timeout_s=waits.connect_timeout_s,
+            credentials=credentials_for(endpoint, settings),
+        )
         yield stack.enter_context(client), bank

@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from streamfeat.bank import find_bank
-from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.console import emit, insecure_option, json_option, with_settings
 from streamfeat.config import Settings
 from streamfeat.errors import EXIT_OK, EXIT_UNAVAILABLE
 from streamfeat.fleet import LocalFleet
@@ -19,6 +19,7 @@ from streamfeat.fleet import LocalFleet
 @click.option("--bank", "banks", multiple=True, required=True, help="Bank to serve: a name, a hash or a directory.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Feature workers; one core each. Default: 2.")
 @with_settings
+@insecure_option
 @json_option
 def command(banks: tuple[str, ...], workers: int | None, settings: Settings, json_to: str | None) -> int:
     """Start everything, say where to connect (as JSON once it is ready, where asked), wait, stop everything."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.console import credentials_for, emit, json_option, with_settings
 from streamfeat.client import Client
 from streamfeat.config import Settings
 
@@ -24,7 +24,8 @@ def command(
 ) -> None:
     """Print the report."""
     endpoint = connect or settings.fleet.front
-    with Client(endpoint, connect_timeout_s=settings.client.connect_timeout_s) as client:
+    credentials = credentials_for(endpoint, settings)
+    with Client(endpoint, connect_timeout_s=settings.client.connect_timeout_s, credentials=credentials) as client:
         report = client.status()
     emit(report, json_to, lambda: _print(endpoint, report))
 

@@ -6,7 +6,8 @@ schemas/messages.schema.json, which the codec holds every message to. Who says w
     client > broker   HELLO  REQUEST  CANCEL  STATUS               PING PONG BYE
     broker > client   WELCOME  REPLY  ERROR  REPORT                PING PONG BYE
     worker > broker   HELLO  RESULT  RETURN  DRAIN                 PING PONG BYE
-    broker > worker   WELCOME  TASK  ERROR                         PING PONG BYE
+    broker > worker   WELCOME  TASK  ERROR  RELOAD                 PING PONG BYE
+    operator > broker STATUS  ADMIN, at a socket of their own; answered by REPORT or ERROR
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ PROTOCOL = 1
 _ANYONE = frozenset({"PING", "PONG", "BYE"})
 FROM_CLIENT = _ANYONE | {"HELLO", "REQUEST", "CANCEL", "STATUS"}
 FROM_WORKER = _ANYONE | {"HELLO", "RESULT", "RETURN", "DRAIN"}
-FROM_BROKER = _ANYONE | {"WELCOME", "TASK", "REPLY", "ERROR", "REPORT"}
-VERBS = FROM_CLIENT | FROM_WORKER | FROM_BROKER
+FROM_BROKER = _ANYONE | {"WELCOME", "TASK", "REPLY", "ERROR", "REPORT", "RELOAD"}
+FROM_OPERATOR = frozenset({"STATUS", "ADMIN"})
+VERBS = FROM_CLIENT | FROM_WORKER | FROM_BROKER | FROM_OPERATOR
 
 LITTLE_ENDIAN = ("<i2", "<i4", "<i8", "<u2", "|u1", "<f4", "<f8")
 BIG_ENDIAN = (">i2", ">i4", ">i8", ">u2", ">f4", ">f8")

@@ -43,7 +43,8 @@ class Worker:
     alive_until: float
     pid: int | None = None
     host: str | None = None
-    draining: bool = False
+    draining: bool = False  # on its own word: it will leave
+    resting: bool = False  # on an operator's: it will come back
     alone: bool = False  # has an item that must have the worker to itself
     leases: dict[int, Lease] = field(default_factory=dict)  # by number, in order of dispatch
     n_bytes: int = 0

@@ -13,10 +13,11 @@ _ROWS = 64
 _STAGES = 4  # stages a row
 
 
-def report(broker: Broker, now: float) -> dict[str, Any]:
+def report(broker: Broker, now: float, *, to: bytes | None = None) -> dict[str, Any]:
     """Counters, workers, clients and queues as plain values.
 
-    Tables are cut to their fullest rows; n_workers, n_clients and n_queues are never cut.
+    To a peer, of the clients its own row alone: a run is what answers are sent and remembered by. Tables are cut to
+    their fullest rows; n_workers, n_clients and n_queues are never cut.
     """
     ledger = broker.ledger
     queues = sorted(ledger.queues.counts(), key=lambda row: -row[1])
@@ -37,7 +38,7 @@ def report(broker: Broker, now: float) -> dict[str, Any]:
         "n_workers": len(broker.workers),
         "workers": _workers(broker, now),
         "n_clients": len(broker.clients),
-        "clients": _clients(broker, now),
+        "clients": _clients(broker, now, to),
         "n_queues": len(queues),
         "queues": [
             {"stage": stage, "options": options[:_ROWS], "queued": n_queued}
@@ -68,7 +69,7 @@ def _workers(broker: Broker, now: float) -> list[dict[str, Any]]:
             "name": w.name,
             "kind": w.kind,
             "stages": list(w.announced[:_STAGES]),
-            "state": "draining" if w.draining else "ready",
+            "state": "draining" if w.draining else "resting" if w.resting else "ready",
             "leased": len(w.leases),
             "leased_bytes": w.n_bytes,
             "tasks": w.n_tasks,
@@ -80,8 +81,9 @@ def _workers(broker: Broker, now: float) -> list[dict[str, Any]]:
     ]
 
 
-def _clients(broker: Broker, now: float) -> list[dict[str, Any]]:
-    clients = sorted(broker.clients.values(), key=lambda c: -len(c.leases))
+def _clients(broker: Broker, now: float, to: bytes | None) -> list[dict[str, Any]]:
+    shown = [c for c in broker.clients.values() if to is None or c.address == to]
+    clients = sorted(shown, key=lambda c: -len(c.leases))
     return [
         {
             "run": c.run,

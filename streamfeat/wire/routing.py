@@ -93,7 +93,7 @@ class Broker:
         elif verb == "HELLO":
             self._hello(side, peer, message.fields, now)
         elif verb == "STATUS":
-            self._send(side, peer, Message("REPORT", {"report": self.report(now)}))
+            self._send(side, peer, Message("REPORT", {"report": report(self, now, to=peer)}))
         elif side == "front":
             client = self.clients.get(peer)
             if client is None:
@@ -235,7 +235,7 @@ class Broker:
         for other in tuple(self.workers.values()):
             if other.run == worker.run and other.address == peer:  # it says HELLO again: what it has, it keeps
                 worker.leases, worker.n_bytes, worker.alone = other.leases, other.n_bytes, other.alone
-                worker.n_tasks = other.n_tasks
+                worker.n_tasks, worker.resting = other.n_tasks, other.resting
                 for lease in worker.leases.values():
                     lease.worker = worker
                 self.services.leave(other)

@@ -56,8 +56,8 @@ class Services:
         self._by_stage: dict[str, list[Worker]] = {}
 
     def join(self, worker: Worker) -> None:
-        """The worker serves what it announced, or announces anew."""
-        if worker not in self._workers:
+        """The worker serves what it announced, or announces anew; one that rests is known, and gets nothing."""
+        if worker not in self._workers and not worker.resting:
             self._workers.append(worker)
         self._by_stage.clear()
         self._known |= worker.stages

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from streamfeat.errors import CallerError, ConfigError, StreamfeatError, error_from_code
+from streamfeat.errors import CallerError, ConfigError, StreamfeatError, Unauthenticated, error_from_code
 from streamfeat.wire.messages import Message
 
 State = Literal["greeting", "ready", "draining", "closed"]
@@ -161,6 +161,9 @@ class Session:
                 return "bye"
             case "ERROR" if message.fields.get("code") == HELLO_FIRST:
                 return "forgotten"
+            case "ERROR" if message.fields.get("code") == Unauthenticated.code:
+                self.refusal = Unauthenticated(str(message.fields.get("reason", "")))
+                return "refused"
             case "ERROR" if message.fields.get("verb") == "HELLO":
                 error = error_from_code(str(message.fields.get("code")), str(message.fields.get("reason", "")))
                 if isinstance(error, CallerError | ConfigError):

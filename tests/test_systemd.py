@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
 
+import click
 import pytest
 
 from streamfeat.config import Features, load_settings
@@ -141,7 +141,7 @@ def test_a_real_systemd_runs_the_fleet(tmp_path: Path, wheel: Path) -> None:
     command = [
         str(ROOT / "tests" / "with-systemd.sh"),
         *("-b", f"{library}:/opt/streamfeat/lib"),
-        *("-b", f"{sysconfig.get_paths()['purelib']}:/opt/streamfeat/packages"),
+        *("-b", f"{Path(click.__file__).parents[1]}:/opt/streamfeat/packages"),
         *("-b", f"{tmp_path}:/opt/streamfeat/scratch"),
         *("-u", str(UNITS)),
         *("--", "bash", "-c", DEMONSTRATION),

@@ -77,11 +77,12 @@ pooling = {kind = "cdf", thresholds = "sigma", n_bins = 5}
 
 
 def test_the_example_says_every_setting_and_its_default() -> None:
-    """Under systemd the example file changes nothing but the banks, and no setting is missing in it."""
+    """Under systemd the example file changes nothing but the banks and whom the front lets in, and leaves none out."""
     example = UNITS / "streamfeat.toml"
     unit = {"RUNTIME_DIRECTORY": "/run/streamfeat", "STATE_DIRECTORY": "/var/lib/streamfeat"}
     usual, told = load_settings(unit), load_settings(unit, file=example)
-    assert told == replace(usual, features=Features(banks="digits-audio"))
+    group_too = replace(usual.fleet, front_mode="0660")
+    assert told == replace(usual, features=Features(banks="digits-audio"), fleet=group_too)
     named = {table: set(keys) for table, keys in tomllib.loads(example.read_text()).items()}
     assert named == {table.name: {f.name for f in fields(getattr(usual, table.name))} for table in fields(usual)}
 

@@ -47,8 +47,9 @@ from streamfeat.outer import with_outer
 from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
-from streamfeat.streams import Stream, split
+from streamfeat.streams import Stream, split, template_axes
 from streamfeat.templates import Drawn, Request, choose_rows
+from streamfeat.windows import MAX_POSITIONS
 
 __all__ = [
     "Bank",
@@ -245,7 +246,7 @@ def _build_stream(task: Task, given: Given) -> Stream:
         known = user_orbits(given.orbits, spec, front_end)
         _check_frequencies(spec, known.vectors.reshape(-1, front_end.d))
         return _stored(task, [known], known.vectors)
-    factors = factors_of(spec, front_end.axes, given.operators, task.rng("group"))
+    factors = factors_of(spec, template_axes(spec, front_end.axes), given.operators, task.rng("group"))
     entry = _entry(spec, front_end.axes, factors)
     drawn = _draw_templates(task, given.templates)
     return _finished(task, factors, entry, operator_arrays(spec, factors, drawn, task.progress))
@@ -337,6 +338,8 @@ def _entry(spec: StreamSpec, axes: Axes, factors: Sequence[Factor]) -> dict[str,
         raise ConfigError(
             f"a bank of |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
         )
+    if not spec.window.whole and G > MAX_POSITIONS:
+        raise ConfigError(f"patches have at most {MAX_POSITIONS} positions times elements, got {G}; use fewer")
     return {
         "axes": {
             "names": list(axes.names),

@@ -122,11 +122,6 @@ class StreamSpec:
             if cells_of(self.pooling):
                 raise ConfigError("bank spec: pooling.cells lie over patches; use window.kind = 'patches', got 'whole'")
             return
-        if self.group:
-            raise ConfigError(
-                f"bank spec: the group factor {self.group[0]['factor']!r} does not act on patches; with window.kind = "
-                f"{self.window.kind!r} their positions are the group: leave [[group]] out"
-            )
         if self.form != "operators":
             raise ConfigError(
                 f"bank spec: window.kind = {self.window.kind!r} needs form = 'operators', got {self.form!r}"

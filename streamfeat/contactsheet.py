@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -29,8 +31,8 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     -------
     PIL.Image.Image
         Grey, or in colours if templates have them; every row is stretched to its own range, so that a row's cells
-        compare. Templates of patches stand side by side, each stretched to its own range; below them the weights of the
-        cells, laid out as the cells are (of polar windows: zones of the radius by sectors).
+        compare. Templates of patches that no group moves stand side by side, each stretched to its own range. Below
+        patches the weights of the cells, laid out as the cells are (of polar windows: zones of the radius by sectors).
     """
     if n_templates < 1 or n_elements < 1:
         raise InvalidArgument(f"a sheet needs at least one template and element, got {n_templates} x {n_elements}")
@@ -45,27 +47,28 @@ def contact_sheet(bank: Bank, *, n_templates: int = 8, n_elements: int = 9) -> I
     return Image.fromarray(sheet)
 
 
-def _strips(stream: Stream, n_templates: int, n_elements: int) -> list[NDArray[np.uint8]]:
+def _strips(stream: Stream, n_rows: int, n_columns: int) -> list[NDArray[np.uint8]]:
     """The rows of one stream."""
-    if not stream.spec.window.whole:
-        return _patch_strips(stream, n_templates, n_elements)
-    rows = []
-    for orbit in orbits(stream, range(min(n_templates, stream.m))):
-        chosen = np.unique(np.linspace(0, len(orbit) - 1, n_elements).astype(int))
-        cells = [cell_pixels(orbit[g], stream.axes.shape, stream.axes.names) for g in chosen]
-        rows.append(_stretch(np.hstack([_frame(cell) for cell in cells])))
-    return rows
-
-
-def _patch_strips(stream: Stream, n_rows: int, n_columns: int) -> list[NDArray[np.uint8]]:
-    names = stream.axes.names
-    patches = [cell_pixels(t, stream.template_shape, names) for t in template_vectors(stream)[: n_rows * n_columns]]
-    lines = [patches[i : i + n_columns] for i in range(0, len(patches), n_columns)]
+    names, shape = stream.axes.names, stream.template_shape
+    if stream.spec.window.whole or stream.n_moves > 1:
+        strips = []
+        for orbit in orbits(stream, range(min(n_rows, stream.m))):
+            chosen = np.unique(np.linspace(0, len(orbit) - 1, n_columns).astype(int))
+            strips.append(_stretch(np.hstack([_frame(cell_pixels(orbit[g], shape, names)) for g in chosen])))
+    else:
+        patches = [cell_pixels(t, shape, names) for t in template_vectors(stream)[: n_rows * n_columns]]
+        strips = [_line(patches[i : i + n_columns]) for i in range(0, len(patches), n_columns)]
     if cells_of(stream.spec.pooling):
         rows, columns = weights_of(stream.arrays)
         order = -1 if names[0] == "band" else 1  # low frequencies at the bottom
-        lines += [[cell_pixels(np.outer(r, c), stream.grid, names) for c in columns] for r in rows[::order]]
-    return [np.hstack([_stretch(_frame(picture)) for picture in line]) for line in lines]
+        by_position = columns[:, :: stream.n_moves]
+        strips += [_line([cell_pixels(np.outer(r, c), stream.grid, names) for c in by_position]) for r in rows[::order]]
+    return strips
+
+
+def _line(pictures: Sequence[NDArray[np.float32]]) -> NDArray[np.uint8]:
+    """Pictures side by side, each over its own range."""
+    return np.hstack([_stretch(_frame(picture)) for picture in pictures])
 
 
 def cell_pixels(vector: NDArray[np.float32], shape: tuple[int, ...], names: tuple[str, ...]) -> NDArray[np.float32]:

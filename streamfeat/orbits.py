@@ -134,6 +134,14 @@ def factors_of(
             f"the spec has {wanted} group factors called 'user' and needs as many operator stacks of "
             f"d = {axes.d}, got {len(operators)} of d = {[stack.d for stack in operators]}"
         )
+    pitched = any(
+        "pitch" in (table["factor"], *(part.get("factor") for part in table.get("of", ()))) for table in spec.group
+    )
+    if pitched and not spec.window.whole and not axes.band_hz:
+        raise ConfigError(
+            "pitch moves patches alike at every position where bands are at equal steps of log f only; use scale = "
+            "'log' in the stage 'spectrogram', or a window of kind 'whole'"
+        )
     given = iter(operators)
     factors = [next(given) if factor["factor"] == USER else make_factor(factor, axes, rng) for factor in spec.group]
     inputs_first(factors)
@@ -201,8 +209,8 @@ def template_vectors(stream: Stream) -> Floats:
 def orbits(stream: Stream, chosen: Sequence[int]) -> Floats:
     """gt for the chosen templates and every g, renormalised, (len(chosen), G, d); the last factor fastest.
 
-    A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies. Nor do
-    the positions of patches: G is 1.
+    A factor that depends on the input (`noisy_norm`) moves no template: its elements give copies. Nor do the positions
+    of patches: G is the number of elements that move templates.
     """
     if stream.form == "dense":
         stored = stream.arrays["orbits"]

@@ -9,10 +9,12 @@ through the same sums (`kernels.project`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from streamfeat.groups import Elements
 from streamfeat.kernels import LANES, ROWS, Floats, padded
 from streamfeat.kernels.project import project, project_orbits, rescale
 from streamfeat.streams import Stream
@@ -41,7 +43,8 @@ def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]
     ------
     block : int
     P : (n, G, LANES) float32
-        P[i, g, t] = <x_i, g t>, overwritten by the next block. With patches g is a position, in C order of the grid.
+        P[i, g, t] = <x_i, g t>, overwritten by the next block. With patches g is a position, in C order of the
+        grid, and at each of them every element that moves templates.
     """
     if not stream.spec.window.whole:
         for vector in vectors:
@@ -68,10 +71,16 @@ def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]
 
 
 def _patch_projections(stream: Stream, patches: Floats) -> Iterator[tuple[int, Floats]]:
-    P = np.empty((len(patches), LANES), np.float32)
+    n, G = math.prod(stream.grid), stream.n_moves
+    X = _acted(stream.factors, patches, n)
+    flat = np.empty((len(X), LANES), np.float32)
+    P = flat[: n * G].reshape(n, G, LANES)
+    scale = stream.arrays.get("scale")
     for block, templates in enumerate(stream.arrays["templates"]):
-        project(patches, templates, P)
-        yield block, P[None, : stream.n_group]
+        project(X, templates, flat)
+        if scale is not None:
+            rescale(scale[block], P)
+        yield block, P.reshape(1, n * G, LANES)
 
 
 def move(stream: Stream, vectors: Floats, n_factors: int | None = None) -> Floats:
@@ -85,8 +94,13 @@ def move(stream: Stream, vectors: Floats, n_factors: int | None = None) -> Float
     n = len(vectors)
     X = _rows(stream, padded(n, ROWS))
     X[:n, : stream.d] = vectors
-    for factor in stream.factors[:n_factors]:
-        moved = _rows(stream, padded(n * factor.n, ROWS))
+    return _acted(stream.factors[:n_factors], X, n)
+
+
+def _acted(factors: Sequence[Elements], X: Floats, n: int) -> Floats:
+    """The first n rows of X under the adjoint of every element; zeros fill rows up to `ROWS`."""
+    for factor in factors:
+        moved = np.zeros((padded(n * factor.n, ROWS), X.shape[1]), np.float32)
         factor.act(X[:n], moved)
         X, n = moved, n * factor.n
     return X

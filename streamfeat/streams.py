@@ -45,6 +45,11 @@ class Stream:
         return Axes(tuple(a["names"]), tuple(a["shape"]), tuple(a["band_hz"]), a["rate_hz"])
 
     @cached_property
+    def template_axes(self) -> Axes:
+        """What the numbers of a template are, which is what factors act on."""
+        return template_axes(self.spec, self.axes)
+
+    @cached_property
     def factors(self) -> tuple[Elements, ...]:
         """What moves templates, in the order of the product; form operators only, the other has its orbits."""
         return tuple(self._factor(j, entry) for j, entry in enumerate(self.entry["factors"]))
@@ -58,7 +63,7 @@ class Stream:
     def _factor(self, j: int, entry: Mapping[str, Any]) -> Elements:
         table, name = self.spec.group[j], f"factor{j}"
         if f"{name}_indptr" not in self.arrays:
-            return input_moves(table, self.axes, self.arrays[f"{name}_parameters"])
+            return input_moves(table, self.template_axes, self.arrays[f"{name}_parameters"])
         return self._stack(name, entry, table)
 
     def _stack(self, name: str, entry: Mapping[str, Any], table: Mapping[str, Any]) -> OperatorStack:
@@ -97,8 +102,13 @@ class Stream:
 
     @property
     def n_group(self) -> int:
-        """|G|; with patches, how many positions they have."""
+        """|G|; with patches, how many positions they have times the elements that move their templates."""
         return int(self.entry["n_group"])
+
+    @property
+    def n_moves(self) -> int:
+        """Elements that move templates."""
+        return self.n_group // math.prod(self.grid)
 
     @property
     def n_features(self) -> int:
@@ -109,6 +119,20 @@ class Stream:
     def dtype(self) -> str:
         """Of the first layer's feature: "<u2" (CDF counts) or "<f4" (all others)."""
         return self.spec.pooling.dtype
+
+
+def template_axes(spec: StreamSpec, axes: Axes) -> Axes:
+    """What the numbers of a template are: the front end's axes, or a patch of them.
+
+    A patch has frequencies where its bands are at equal steps of log f, so that they mean the same at every position.
+    """
+    if spec.window.whole:
+        return axes
+    shape, steps = spec.window.template_shape(axes.shape), np.diff(np.log(axes.band_hz))
+    if len(steps) == 0 or not np.allclose(steps, steps.mean(), rtol=1e-6, atol=0):
+        return Axes(axes.names, shape, (), axes.rate_hz)
+    band_hz = axes.band_hz[0] * np.exp(steps.mean() * np.arange(shape[0]))
+    return Axes(axes.names, shape, tuple(band_hz.tolist()), axes.rate_hz)
 
 
 def split(vectors: Floats, lengths: Sequence[int]) -> list[Floats]:

@@ -36,7 +36,7 @@ class Window(Protocol):
     kind: ClassVar[str]
     """Its name in a spec."""
     whole: ClassVar[bool]
-    """Whether that is all of it, so that a group moves templates and positions are no orbit."""
+    """Whether that is all of it, so that positions are no orbit."""
     cyclic: ClassVar[bool]
     """Whether the last column of positions is beside the first."""
 

@@ -18,7 +18,7 @@ from streamfeat.kernels.project import project, project_orbits, rescale
 from streamfeat.kernels.statistics import cell_largest, combine, largest, order_statistics, power_means
 from streamfeat.kernels.values import LOWEST, polynomial, rbf
 from streamfeat.kernels.warp import apply_operators, copy_places
-from streamfeat.pooling import Cells
+from streamfeat.pooling import Cells, Size
 from tests import naive
 
 Floats = NDArray[np.float32]
@@ -157,7 +157,7 @@ def test_cells_are_weighted_sums_and_largest_values(
     grid = n[0] + more[0], n[1] + more[1]
     P = np.random.default_rng(seed).uniform(-4, 4, (grid[0] * grid[1], LANES)).astype(np.float32)
     weights = naive.cell_weights(*n, grid, overlap).reshape(n[0] * n[1], -1)
-    cells = Cells(*n, overlap).build(grid)
+    cells = Cells(*n, overlap).build(Size(1, 1, grid[0] * grid[1], 0.5, grid))
     pair = cells["cell_rows"], cells["cell_columns"]
     waves = np.empty((2, n[0] * n[1], lanes), np.float32)
     cell_cos_sin(P, 1.5, 0.5, pair, waves)

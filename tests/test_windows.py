@@ -26,7 +26,7 @@ from streamfeat.signals.signal import Signal
 from streamfeat.windows import Patches, read_window, window_table
 from tests import naive
 from tests.cluster import cluster
-from tests.test_bank import ROTATION, pictures
+from tests.test_bank import pictures
 from tests.test_bankspec import small
 
 PIXELS = [{"stage": "pixels", "height": 13, "width": 11}, {"stage": "norm", "kind": "none"}]
@@ -353,7 +353,6 @@ def test_a_fleet_gives_the_same_numbers(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------ refusals
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"group": [ROTATION]}, "'rotation' does not act on patches"),
     ({"form": "dense"}, "form = 'operators', got 'dense'"),
     ({"window": {"kind": "whole"}}, "cells lie over patches"),
     ({"window": {**WINDOW, "size": 3}}, "no parameter 'size'"),

@@ -157,6 +157,7 @@ def _describe(bank: Bank, path: Path) -> dict[str, Any]:
             "form": stream.form,
             "n_templates": stream.m,
             "group_size": stream.n_group,
+            "n_elements": stream.n_moves,
             "window": stream.spec.window.kind,
         }
         for stream in bank.streams
@@ -176,8 +177,10 @@ def _describe(bank: Bank, path: Path) -> dict[str, Any]:
 def _print(bank: dict[str, Any]) -> None:
     parts = []
     for stream in bank.get("streams", [bank]):
-        what = "elements" if stream["window"] == "whole" else "positions"
-        parts.append(f"{stream['form']}: {stream['n_templates']} templates x {stream['group_size']} {what}")
+        n = stream["n_elements"]
+        moved = [] if stream["window"] == "whole" else [f"{stream['group_size'] // n} positions"]
+        moved += [f"{n} elements"] if n > 1 or not moved else []
+        parts.append(f"{stream['form']}: {stream['n_templates']} templates x {' x '.join(moved)}")
     outer = f", {bank['outer_size']} copies of an input" if bank["outer_size"] > 1 else ""
     click.echo(
         f"{bank['name']} {bank['hash'][:12]} {', '.join(parts)}{outer} -> {bank['n_features']} {bank['dtype']}, "

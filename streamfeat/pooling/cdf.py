@@ -68,7 +68,7 @@ class Cdf:
 
     def build(self, material: Material) -> dict[str, Array]:
         """`thresholds` (n_blocks, n_thresholds, LANES), rising, and the weights of the cells, if there are some."""
-        cells = self.cells.build(material.size.grid, material.size.cyclic) if isinstance(self.cells, Cells) else {}
+        cells = self.cells.build(material.size) if isinstance(self.cells, Cells) else {}
         return {"thresholds": self._thresholds(material), **cells}
 
     def _thresholds(self, material: Material) -> Floats:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.kernels import Floats
+from streamfeat.pooling.material import Size
 
 ROW_WEIGHTS, COLUMN_WEIGHTS = "cell_rows", "cell_columns"
-"""The bank's arrays, (rows, n_rows) and (columns, n_columns) float32."""
+"""The bank's arrays, (rows, n_rows) and (columns, n_columns) float32; n_moves columns a position."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +41,21 @@ class Cells:
         if not 0 <= self.overlap <= 10:
             raise ConfigError(f"cells.overlap must be from 0 to 10, got {self.overlap!r}")
 
-    def build(self, grid: tuple[int, int], cyclic: bool = False) -> dict[str, Floats]:
+    def build(self, size: Size) -> dict[str, Floats]:
         """The weights of the grid's rows and columns in each row and column of cells; each cell's sum to 1.
 
-        Parameters
-        ----------
-        grid : rows and columns of positions
-        cyclic : bool
-            Whether the last column of positions is beside the first.
+        The elements that move templates stand beside each other at a position, and share its column's weight.
         """
+        grid = size.grid
         if self.rows > grid[0] or self.columns > grid[1]:
             raise ConfigError(
                 f"{self.rows} x {self.columns} cells need at least as many positions, the window has "
                 f"{grid[0]} x {grid[1]}; use fewer cells or smaller strides"
             )
+        columns = axis_weights(self.columns, grid[1], self.overlap, size.cyclic)
         return {
             ROW_WEIGHTS: axis_weights(self.rows, grid[0], self.overlap).astype(np.float32),
-            COLUMN_WEIGHTS: axis_weights(self.columns, grid[1], self.overlap, cyclic).astype(np.float32),
+            COLUMN_WEIGHTS: (np.repeat(columns, size.n_moves, axis=1) / size.n_moves).astype(np.float32),
         }
 
 

@@ -47,8 +47,7 @@ class Fourier:
 
     def build(self, material: Material) -> dict[str, Array]:
         """The weights of the cells, if there are some."""
-        size = material.size
-        return dict(self.cells.build(size.grid, size.cyclic)) if isinstance(self.cells, Cells) else {}
+        return dict(self.cells.build(material.size)) if isinstance(self.cells, Cells) else {}
 
     def pool(self, some: Pass, out: Array) -> None:
         """Columns: m means of cos for each cell, then as many of sin, over sqrt(m n_cells)."""

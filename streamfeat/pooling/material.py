@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,8 @@ Array = NDArray[Any]
 class Size:
     """m templates of d numbers, |G| = n_group, squared norms below 1 + epsilon.
 
-    With patches the group is their positions, and grid their rows and columns; cyclic if the last column of them is
-    beside the first.
+    With patches the group is their positions, times the elements that move templates, and grid their rows and columns;
+    cyclic if the last column of them is beside the first.
     """
 
     m: int
@@ -28,6 +29,11 @@ class Size:
     epsilon: float
     grid: tuple[int, int] = (1, 1)
     cyclic: bool = False
+
+    @property
+    def n_moves(self) -> int:
+        """Elements that move templates at each position."""
+        return self.n_group // math.prod(self.grid)
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,7 @@ class Max:
 
     def build(self, material: Material) -> dict[str, Array]:
         """What the kernel needs, and the weights of the cells, if there are some."""
-        cells = self.cells.build(material.size.grid, material.size.cyclic) if isinstance(self.cells, Cells) else {}
+        cells = self.cells.build(material.size) if isinstance(self.cells, Cells) else {}
         of_largest = {name: weights / weights.max(axis=1, keepdims=True) for name, weights in cells.items()}
         return {**self.kernel.build(material), **of_largest}
 

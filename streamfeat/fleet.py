@@ -34,6 +34,11 @@ BROKER_STOP_S = 15.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
+def dead_letter_folder(settings: Settings) -> str:
+    """Where the broker files items that ended too many workers."""
+    return f"{settings.fleet.state_dir}/deadletters"
+
+
 def broker_arguments(settings: Settings) -> list[str]:
     """Arguments of `python -m streamfeat.workers.broker`."""
     flags = {
@@ -44,6 +49,7 @@ def broker_arguments(settings: Settings) -> list[str]:
         "--credit-bytes": settings.broker.credit_bytes,
         "--retained-bytes": settings.broker.retained_bytes,
         "--batch-items": settings.broker.batch_items,
+        "--dead-letters": dead_letter_folder(settings),
         "--admin": settings.fleet.admin,
         "--front-mode": settings.fleet.front_mode,
         "--key": settings.auth.key,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument, StreamfeatError
 from streamfeat.signals import Signal
+from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Array, Item, error_fields
 
 FEATURE_DTYPES = ("<u2", "<f4", "<f8")
@@ -166,6 +167,22 @@ def item_to_feature(item: Item) -> NDArray[Any]:
     if feature.ndim != 1:
         raise InvalidArgument(f"a feature has shape (D,), got {feature.shape}")
     return feature
+
+
+def job_of_letter(letter: Letter) -> Job:
+    """The job that a dead letter was, from the stage where it ended."""
+    item, payload = letter.item, None
+    if item.arrays:
+        payload = item_to_signal(item) if letter.route[0] == "features" else item_to_feature(item)
+    fields = item.fields
+    return Job(
+        payload,
+        name=str(fields.get("name", "")),
+        label=fields.get("label"),
+        group=fields.get("group"),
+        stream=fields["stream"],
+        seq=fields["seq"],
+    )
 
 
 def feature_result(feature: NDArray[Any], bank: str) -> Item:

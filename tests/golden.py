@@ -43,6 +43,7 @@ EXAMPLES = {
             "stages": ["features"],
             "banks": {"digits-audio": BANK},
             "credit": {"items": 32, "bytes": 16777216},
+            "in_hand": 8,
             "pid": 4711,
             "host": "here",
         },

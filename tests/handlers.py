@@ -4,7 +4,7 @@
 
 The feature of a signal is its samples as float32. Names that act: `boom` raises, `refuse` raises an error of ours,
 `die` kills the process, `sleep:S` takes S seconds, `few` returns too few results, `wild` returns a field that does not
-travel. Each may be followed by `/anything`.
+travel. Each may be followed by `/anything`. With `--immortal`, `die` does nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Echo:
     n_items = 32
     n_bytes = 1 << 20
 
+    def __init__(self, immortal: bool = False) -> None:
+        self._immortal = immortal
+
     def warm(self) -> None:
         """As long as STREAMFEAT_TEST_WARM_S says."""
         time.sleep(float(os.environ.get("STREAMFEAT_TEST_WARM_S", "0")))
@@ -51,7 +54,7 @@ class Echo:
                 raise ValueError("secret detail")
             if act == "refuse":
                 raise ItemFailed(f"refused at {stage.partition(':')[0]}")
-            if act == "die":
+            if act == "die" and not self._immortal:
                 os.kill(os.getpid(), signal.SIGKILL)
             if act == "sleep":
                 time.sleep(float(value))
@@ -73,8 +76,9 @@ def main() -> int:
     stop, notifier = begin(os.environ)
     parser = worker_parser("features", __doc__ or "")
     parser.add_argument("--together", type=int, default=1)
+    parser.add_argument("--immortal", action="store_true")
     args = parser.parse_args()
-    status: int = serve(Echo, args, stop, notifier, n_together=args.together)
+    status: int = serve(lambda: Echo(args.immortal), args, stop, notifier, n_together=args.together)
     return status
 
 

@@ -27,7 +27,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "wire",
         "schemas",
     ),
-    ("frontends", "featurelog", "synth", "payloads", "endpoints", "monitor", "bankspec", "structured"),
+    ("frontends", "featurelog", "synth", "payloads", "endpoints", "monitor", "deadletters", "bankspec", "structured"),
     ("streams", "bankstore", "model", "connection", "inspection"),
     ("projections", "layers", "orbits", "outer", "decoding"),
     ("bank",),

@@ -16,9 +16,11 @@ import pytest
 
 from streamfeat.cli import COMMANDS
 from streamfeat.cli import cli as root
+from streamfeat.deadletters import DeadLetters
 from tests.files import png, wav16
 from tests.protocol_data import IMAGE_SPEC, picture_data
 from tests.terminal import EXECUTABLE, Terminal
+from tests.test_deadletters import letter_of
 
 
 def commands() -> dict[str, click.Command]:
@@ -50,6 +52,10 @@ QUICK = {
     "bank verify": ["bank", "verify"],
     "corpus list": ["corpus", "list", "CORPUS"],
     "corpus synth": ["corpus", "synth", "HOME/made", "--train-speakers", "1", "--test-speakers", "1"],
+    "deadletter list": ["deadletter", "list"],
+    "deadletter show": ["deadletter", "show", "LETTER"],
+    "deadletter drop": ["deadletter", "drop", "--all"],
+    "deadletter retry": ["deadletter", "retry", "--all", "--connect", "FRONT"],
     "doctor": ["doctor"],
     "evaluate": ["evaluate", "--preset", "HOME/small.toml", "--protocol", "mnist", "--train-data", "HOME/data"],
     "push": ["push", "HOME/grey.png", "--connect", "FRONT"],
@@ -69,7 +75,8 @@ def words(cli: Terminal, served: Terminal, corpus: Path) -> dict[str, list[str]]
     (cli.home / "small.toml").write_text(IMAGE_SPEC)
     built = cli("bank", "build", spec)
     assert built.status == 0, built
-    places = {"HOME": str(cli.home), "CORPUS": str(corpus), "FRONT": served.front, "TINY": "tiny"}
+    letter = DeadLetters(cli.home / "state" / "deadletters").put(letter_of(), 0.0)
+    places = {"LETTER": letter, "HOME": str(cli.home), "CORPUS": str(corpus), "FRONT": served.front, "TINY": "tiny"}
 
     def filled(word: str) -> str:
         for place, value in places.items():

@@ -23,7 +23,7 @@ BATCH = 4
 POISON = 77  # the sample count of an item that ends each worker that computes it
 
 WORKERS: dict[str, dict[str, Any]] = {
-    "w1": {"credit": {"items": 6, "bytes": 120}},
+    "w1": {"credit": {"items": 6, "bytes": 120}, "in_hand": 1},
     "w2": {"credit": {"items": 3, "bytes": 1000}},
     "learner": {"kind": "learner", "stages": ["learn:*", "classify:*"], "banks": {}},
     "index": {"kind": "index", "stages": ["search:i", "insert:i"], "banks": {}},
@@ -176,8 +176,12 @@ class Life(RuleBasedStateMachine):
         """The oldest TASK: well, with one failure, twice, or with its death if there is poison in it."""
         if name in self.workers and (mine := self.mine(name)):
             task = mine.pop(0)
-            if any(i.arrays and i.arrays[0].shape == (POISON,) for i in task.items):
+            poison = [i for i, item in enumerate(task.items) if item.arrays and item.arrays[0].shape == (POISON,)]
+            if poison:
                 mine.insert(0, task)
+                before = [good_result(item, task.fields["stage"]) for item in task.items[: poison[0]]]
+                if before:
+                    self.fleet.send("back", self.workers[name], Message("RESULT", task.fields, tuple(before)))
                 self.fleet.lose("back", self.workers[name])
                 self.mark_gone("back", self.die(name))
                 return

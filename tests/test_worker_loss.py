@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from streamfeat.errors import InvalidArgument
 from streamfeat.wire.messages import Item, Message
-from tests.fleet import Fleet, error_of, signal
+from tests.fleet import BANK, FEATURE, Fleet, error_of, run_of, signal
 
 
 def test_a_killed_workers_items_go_to_another_worker() -> None:
@@ -125,6 +129,65 @@ def test_a_poison_item_is_quarantined_and_its_neighbours_are_not() -> None:
     assert set(outcome.values()) == {"features"}
     assert "3 workers went away while they had it: w0, w0, w0" in fleet.replies(client)[5][0].fields["error"]["reason"]
     assert any("quarantined item 5" in note for note in fleet.broker.take_notes())
+
+
+def test_only_what_may_have_been_begun_is_charged() -> None:
+    """A worker that has at most two in hand: the two that it had for longest are tried alone, the others together."""
+    fleet = Fleet()
+    client, first = fleet.client(), fleet.worker("w1", in_hand=2)
+    fleet.request(client, [signal(n) for n in range(8)])
+    [task] = fleet.tasks(first)
+    done = Message("TASK", task.fields, task.items[:3])
+    fleet.finish(first, done)
+    fleet.lose("back", first)
+    second = fleet.worker("w2", in_hand=2)
+    seen = []
+    while tasks := fleet.tasks(second):
+        for task in tasks:
+            seen.append([i.fields["seq"] for i in task.items])
+            fleet.finish(second, task)
+    assert seen == [[3], [4], [5, 6, 7]]
+    assert fleet.outcome(client) == dict.fromkeys(range(8), "features")
+    assert {n: r[0].fields["attempt"] for n, r in fleet.replies(client).items()} == {n: 1 + (n > 2) for n in range(8)}
+    assert fleet.count("redelivered") == 5
+
+
+@pytest.mark.parametrize("n_deaths", [3, 50])
+def test_an_item_that_waits_behind_the_one_computed_is_never_charged(n_deaths: int) -> None:
+    """However often workers die in front of it: only the oldest in hand is theirs to answer for."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker("w0", in_hand=1)
+    fleet.request(client, [signal(n) for n in range(n_deaths + 1)])
+    for n in range(n_deaths):
+        fleet.lose("back", worker)
+        worker = fleet.worker("w0", run=n + 1, in_hand=1)
+        [task] = fleet.tasks(worker)
+        assert len(task.items) == 1  # the one that was charged, alone
+        fleet.finish(worker, task)
+        fleet.tasks(worker)
+    assert "QUARANTINED" not in fleet.outcome(client).values()
+    assert list(fleet.broker.take_dead_letters()) == []
+
+
+def test_a_quarantined_item_is_handed_over_with_all_that_it_needs() -> None:
+    """From the stage where it ended: the feature, not the signal; route, bank, options, whose it was and why."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker("w1")
+    index: dict[str, Any] = {"kind": "index", "stages": ["search:i"], "banks": {}}
+    fleet.worker("index", **index)
+    fleet.request(client, [signal(7, name="seven")], ["features", "search:i"], options={"k": 3})
+    fleet.finish_all(worker)
+    for run in (1, 2, 3):
+        fleet.worker("index", run=run, **index)
+    assert fleet.outcome(client) == {7: "QUARANTINED"}
+    [letter] = fleet.broker.take_dead_letters()
+    assert (letter.route, letter.bank, letter.options) == (("search:i",), BANK, {"k": 3})
+    assert (letter.client, letter.id, letter.attempt, letter.lost_with) == (run_of(client), 7, 3, ("index",) * 3)
+    assert "3 workers went away" in letter.reason
+    assert letter.item.arrays == (FEATURE,)
+    assert {"name": "seven", "stream": run_of(client), "seq": 7, "bank": BANK}.items() <= letter.item.fields.items()
+    assert fleet.broker.take_dead_letters() == []
+    assert fleet.count("retained_bytes") == 0
 
 
 def test_suspicion_ends_with_the_stage() -> None:

@@ -25,6 +25,7 @@ from typing import Any, get_args
 import zmq
 
 from streamfeat.config import file_mode
+from streamfeat.deadletters import DeadLetters
 from streamfeat.errors import (
     EXIT_OK,
     InternalError,
@@ -59,13 +60,21 @@ class BrokerLoop:
     """The sockets of a broker, and the loop between them and its core."""
 
     def __init__(
-        self, settings: BrokerSettings, doors: Doors, *, stop: Stop, notifier: Notifier, drain_timeout_s: float
+        self,
+        settings: BrokerSettings,
+        doors: Doors,
+        *,
+        stop: Stop,
+        notifier: Notifier,
+        drain_timeout_s: float,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._core = Broker(settings, secrets.token_hex(8), time.monotonic())
         self._doors = doors
         self._stop = stop
         self._notifier = notifier
         self._drain_timeout_s = drain_timeout_s
+        self._dead_letters = dead_letters
         self._next_probe = 0.0
 
     def run(self) -> None:
@@ -111,6 +120,17 @@ class BrokerLoop:
                 log.info("%s", note)
             self._notifier.status(f"{len(self._core.workers)} workers, {len(self._core.clients)} clients")
         self._notifier.beat(now)
+
+    def _file_letters(self) -> None:
+        """File what was quarantined; if that cannot be, its client is told all the same."""
+        for letter in self._core.take_dead_letters():
+            if self._dead_letters is None:
+                continue
+            try:
+                name = self._dead_letters.put(letter, time.time())
+                log.warning("dead letter %s: %s", name, letter.reason)
+            except OSError as error:
+                log.error("a dead letter cannot be filed in %s: %s", self._dead_letters.folder, error)
 
     def _answer(self, side: Side, arrival: Arrival, now: float) -> list[Outgoing]:
         """What the core makes of a message; a bug in it costs that message and nothing else."""
@@ -162,6 +182,7 @@ class BrokerLoop:
 
     def _send_all(self, outgoing: Iterable[Outgoing]) -> None:
         """Send, and send what follows from what could not be sent."""
+        self._file_letters()  # first: who is told QUARANTINED may look for the letter
         waiting = deque(outgoing)
         while waiting:
             side, peer, message = waiting.popleft()
@@ -207,6 +228,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--credit-bytes", type=int, default=usual.credit_bytes, metavar="N", help="of each client")
     parser.add_argument("--retained-bytes", type=int, default=usual.max_retained_bytes, metavar="N", help="of all")
     parser.add_argument("--batch-items", type=int, default=usual.max_batch_items, metavar="N", help="in one message")
+    parser.add_argument(
+        "--dead-letters", type=Path, metavar="DIR", help="where quarantined items go; without it: nowhere"
+    )
     parser.add_argument("--drain-timeout-s", type=float, default=DRAIN_TIMEOUT_S, metavar="S")
     parser.add_argument(
         "--stop-with-parent",
@@ -238,7 +262,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.admin is not None:
             endpoints["admin"] = args.admin
         doors = Doors(endpoints, guards, settings.item_bytes + HEADER_BYTES)
-        BrokerLoop(settings, doors, stop=stop, notifier=notifier, drain_timeout_s=args.drain_timeout_s).run()
+        BrokerLoop(
+            settings,
+            doors,
+            stop=stop,
+            notifier=notifier,
+            drain_timeout_s=args.drain_timeout_s,
+            dead_letters=None if args.dead_letters is None else DeadLetters(args.dead_letters),
+        ).run()
     except StreamfeatError as error:
         log.error("%s: %s", error.code, error)
         return error.exit_status

@@ -378,6 +378,7 @@ class Runtime:
             "stages": list(self._handler.stages),
             "banks": dict(self._handler.banks),
             "credit": {"items": self._handler.n_items, "bytes": self._handler.n_bytes},
+            "in_hand": FLUSH_ITEMS - 1 + self._n_together,  # results that wait for company, and those computed
             "pid": os.getpid(),
             "host": socket.gethostname(),
         }

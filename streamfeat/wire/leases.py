@@ -32,7 +32,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("queued", "finish"): "done",  # cancelled, past its deadline, or the client left
     ("working", "advance"): "queued",  # this stage is done, the route goes on
     ("working", "hand back"): "queued",  # the worker did not start it: costs no attempt
-    ("working", "lose"): "queued",  # the worker went away: one attempt more
+    ("working", "lose"): "queued",  # the worker went away: one attempt more, and a charge if it may have begun it
     ("working", "finish"): "done",  # the last result, a failure, or quarantined
     ("working", "abandon"): "orphaned",  # answered at its deadline, or the client left
     ("orphaned", "finish"): "done",  # the worker answered after all, handed it back or went away
@@ -62,7 +62,8 @@ class Lease:
     number: int = 0  # of the current dispatch
     worker: Worker | None = None
     attempt: int = 1  # one more for each worker that went away with it, over all stages
-    lost_with: list[str] = field(default_factory=list)  # names of those workers, at this stage
+    lost_with: list[str] = field(default_factory=list)  # those who may have been computing it, at this stage
+    lost: bool = False  # since it was dispatched last
     since: float = 0.0  # when it joined the queue
     queue_s: float = 0.0
     compute_ms: float = 0.0

@@ -21,6 +21,7 @@ from streamfeat.errors import (
     Unavailable,
 )
 from streamfeat.wire.leases import Deadlines, Lease
+from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Item, Message, failed_item
 from streamfeat.wire.peers import Client, Worker
 from streamfeat.wire.queues import Queues
@@ -48,6 +49,7 @@ class Ledger:
         self.failed: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.notes: deque[str] = deque(maxlen=1000)
+        self.dead_letters: deque[Letter] = deque()
         self._deadlines = Deadlines()
         self._answers: dict[Client, list[Item]] = {}
         self._revoked: OrderedDict[int, None] = OrderedDict()
@@ -135,8 +137,8 @@ class Ledger:
         lease.number, lease.worker = self._number, worker
         lease.queue_s += now - lease.since
         worker.take(lease.number, lease)
-        if lease.lost_with:
-            self.counts["redelivered"] += 1
+        self.counts["redelivered"] += lease.lost
+        lease.lost = False
         ttl_ms = max(1, math.ceil((lease.deadline - now) * 1000))
         return Item({**lease.fields, "id": lease.number, "ttl_ms": ttl_ms}, lease.arrays)
 
@@ -192,19 +194,29 @@ class Ledger:
         self.queues.put_back(back, now)
 
     def lose(self, worker: Worker, now: float) -> None:
-        """Queue what a worker went away with, in front and one attempt later; quarantine at the last attempt."""
+        """Queue what a worker went away with, in front and one attempt later.
+
+        Only what it may have been computing is charged: with the last charge it is quarantined.
+        """
+        begun = worker.begun()
         back = []
         for lease in self._revoke(worker, tuple(worker.leases)):
-            lease.lost_with.append(worker.name)
+            if lease.number in begun:
+                lease.lost_with.append(worker.name)
             if len(lease.lost_with) < self.settings.max_attempts:
                 lease.move("lose")
                 lease.attempt += 1
+                lease.lost = True
                 back.append(lease)
-                continue
-            blame = f"{len(lease.lost_with)} workers went away while they had it: {', '.join(lease.lost_with)}"
-            self.notes.append(f"quarantined item {lease.id} of client {lease.client.run}: {blame}")
-            self.give_up(lease, Quarantined(f"{blame}; look at the item, and at the workers' logs"), now)
+            else:
+                self._quarantine(lease, now)
         self.queues.put_back(back, now)
+
+    def _quarantine(self, lease: Lease, now: float) -> None:
+        blame = f"{len(lease.lost_with)} workers went away while they had it: {', '.join(lease.lost_with)}"
+        self.notes.append(f"quarantined item {lease.id} of client {lease.client.run}: {blame}")
+        self.dead_letters.append(Letter.of(lease, blame))
+        self.give_up(lease, Quarantined(f"{blame}; look at the item, and at the workers' logs"), now)
 
     def _revoke(self, worker: Worker, numbers: Iterable[int]) -> Iterable[Lease]:
         """Take leases back from a worker; those that somebody waits for are given."""

@@ -8,6 +8,7 @@ restarted is another run under the same name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Worker:
     credit_bytes: int
     heard: float
     alive_until: float
+    in_hand: int | None = None  # so many of the oldest leases may be under computation; None: all
     pid: int | None = None
     host: str | None = None
     draining: bool = False  # on its own word: it will leave
@@ -78,6 +80,10 @@ class Worker:
     def fits(self, size: int) -> bool:
         """Whether an item of that size is within the credit; an idle worker gets one however large it is."""
         return not self.leases or self.n_bytes + size <= self.credit_bytes
+
+    def begun(self) -> frozenset[int]:
+        """Numbers of the leases that it may be computing; it goes by the order in which it got them."""
+        return frozenset(islice(self.leases, self.in_hand))
 
     def take(self, number: int, lease: Lease) -> None:
         """Note that the worker has the lease."""

@@ -5,8 +5,8 @@ What it promises, and where:
 - Every accepted item ends in exactly one reply, or its client has left: the table in `leases`, the books in `ledger`.
 - A worker that goes away loses its leases to another one. Gone is: a message to it could not be sent, silent for
   `liveness` heartbeats (or past the busy_ms it announced), a HELLO under its name by another run, a message of its
-  that cannot be read. Each costs the item an attempt; after the third it is QUARANTINED. Leases that a worker hands
-  back itself (RETURN, BYE) cost none.
+  that cannot be read. Each is charged to the items that it may have been computing, which are tried again one by one;
+  with the third charge an item is QUARANTINED. Leases that a worker hands back itself (RETURN, BYE) cost none.
 - Who gets what, how much at once and in which order: `queues`.
 - An id is computed once: while it is under way a repeated REQUEST attaches to it, afterwards it is answered from
   `replies`, marked dup. Only replies to accepted items are kept: after OVERLOADED an id may be tried again.
@@ -35,6 +35,7 @@ from streamfeat.errors import (
     VersionMismatch,
 )
 from streamfeat.wire.ledger import Ledger
+from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import FROM_CLIENT, FROM_WORKER, PROTOCOL, Message, error_fields
 from streamfeat.wire.peers import Client, Worker
 from streamfeat.wire.report import report
@@ -173,6 +174,12 @@ class Broker:
         self.ledger.notes.clear()
         return notes
 
+    def take_dead_letters(self) -> list[Letter]:
+        """What was quarantined since the last call."""
+        letters = list(self.ledger.dead_letters)
+        self.ledger.dead_letters.clear()
+        return letters
+
     # --- who is there -------------------------------------------------------------------------------------------------
 
     def _hello(self, side: Side, peer: bytes, fields: dict[str, Any], now: float) -> None:
@@ -222,6 +229,7 @@ class Broker:
             credit_bytes=fields["credit"]["bytes"],
             heard=now,
             alive_until=now + self._window_s,
+            in_hand=fields.get("in_hand"),
             pid=fields.get("pid"),
             host=fields.get("host"),
         )

@@ -51,7 +51,7 @@ class BrokerSettings:
     """Items a TASK: beyond that a broker hop is under 5 % of the cost already, and only the waiting grows."""
 
     max_attempts: int = 3
-    """Workers that may go away with an item before it is quarantined."""
+    """Workers that may go away while they compute an item before it is quarantined."""
 
     cached_replies: int = 10_000
     cached_bytes: int = 64 * _MIB

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn import verification
+from streamfeat.learn import pairs, verification
 from streamfeat.learn.verification import verify
 from tests import naive_verification as naive
 
@@ -39,6 +39,7 @@ def test_all_pairs_are_scored_once(n: int, monkeypatch: pytest.MonkeyPatch) -> N
     fars = [0.0, 0.01, 0.1, 0.5, 1.0]
     for block in (4, 7, 1024):
         monkeypatch.setattr(verification, "BLOCK", block)
+        monkeypatch.setattr(pairs, "BLOCK", block)
         found = verify(X, labels, fars)
         assert (found.pairs, found.genuine, found.impostor) == (n * (n - 1) // 2, len(genuine), len(impostor))
         for far in fars:
@@ -95,3 +96,39 @@ def test_what_cannot_be_verified_is_refused(labels: list[str], fars: list[Any], 
         verify(np.eye(3), labels, fars)
     with pytest.raises(InvalidArgument, match="got 0 labels"):
         verify(np.zeros((0, 3)), [])
+
+
+@pytest.mark.parametrize("d", [3, 64])
+@pytest.mark.parametrize(("sample", "deviations"), [(4096, 8.0), (60, 8.0), (60, 0.0)])
+def test_counts_in_bins_give_the_rates_of_every_score(
+    monkeypatch: pytest.MonkeyPatch, d: int, sample: int, deviations: float
+) -> None:
+    """Many pairs, some of them equal, whether the guess is good or not: rates to the pair, the EER to its bin."""
+    rng = np.random.default_rng(d)
+    labels = rng.integers(0, 40, 700)
+    X = (np.random.default_rng(1).standard_normal((40, d))[labels] + rng.standard_normal((700, d))).astype(np.float32)
+    X[600:] = X[500:600]
+    fars = [0.0, 1e-5, 0.001, 0.013, 0.2, 0.999, 1.0]
+    exact = verify(X, labels, fars)
+    monkeypatch.setattr(verification, "EXACT_PAIRS", 0)
+    monkeypatch.setattr(pairs, "BLOCK", 128)
+    monkeypatch.setattr(pairs, "SAMPLE", sample)
+    monkeypatch.setattr(pairs, "SAMPLE_DEVIATIONS", deviations)
+    found = verify(X, labels, fars)
+    assert (found.pairs, found.genuine, found.impostor) == (exact.pairs, exact.genuine, exact.impostor)
+    assert found.vr == pytest.approx(exact.vr, abs=1e-12)
+    # a bin of 3e-5 has some ten of 244,650 pairs
+    assert found.eer == pytest.approx(exact.eer, abs=1e-3)
+
+
+def test_pairs_near_a_limit_are_told_apart_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cosines 1e-9 apart are one to float32; the rate is still that of their true order."""
+    monkeypatch.setattr(verification, "EXACT_PAIRS", 0)
+    for shift, expected in ((1e-9, 1.0), (-1e-9, 0.0)):
+        angles = np.array([0.0, 1.0, 1.0 + shift, 3.0])
+        X = np.column_stack([np.cos(angles), np.sin(angles)])
+        # genuine: cos 1; the best impostor: cos(1 + shift); its own angle with the second row is left out by label
+        labels = ["a", "a", "b", "c"]
+        X = np.hstack([X, np.zeros((4, 2))])
+        X[1, 2], X[2, 3] = 2.0, 2.0
+        assert verify(X, labels, [0.0]).vr[0.0] == expected

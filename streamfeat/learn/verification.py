@@ -8,7 +8,10 @@ the false accept rate FAR(t) is the part of impostors accepted, the verification
                   number floor(f n_impostor) + 1 from the top
     EER           FAR = 1 - VR on the line through the points (FAR(t), VR(t)) of all thresholds
 
-Cost: n^2 D; memory beside the rows: 8 bytes a pair.
+To `EXACT_PAIRS` every score is kept and all of this is exact. Over that `pairs` counts them in bins: counts and rates
+stay exact, the EER is on the line through the edges of 65,536 bins, off by at most what its bin holds. A pair takes 2 D
+operations, and memory does not grow with their number, except by 17 bytes for each that lies within a bin or two of a
+limit.
 """
 
 from __future__ import annotations
@@ -21,13 +24,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.kernels.scores import BINS
 from streamfeat.learn.checks import check_features, group_numbers
+from streamfeat.learn.pairs import BLOCK, DIGITS, Pairs, scan_near
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-BLOCK = 1024
-"""Rows a side of a block of scores: 8 MB."""
+EXACT_PAIRS = 2**22
+"""Scores kept: 80 MB at most."""
 
 SLACK = 1e-9
 """Of a pair: 0.001 x 3000 impostors are three of them, whatever binary fractions make of it."""
@@ -62,7 +67,8 @@ def verify(
     Parameters
     ----------
     X : array_like (n, D)
-        Descriptors, any number type; cosines are float64. A row of zeros has cosine 0 with every other.
+        Descriptors, any number type; cosines are float64, rounded to 12 digits so that copies tie. A row of zeros has
+        cosine 0 with every other.
     labels : sequence of n names, int or str
     fars : sequence of float
         False accept rates, from 0 (above every impostor) to 1.
@@ -86,18 +92,46 @@ def verify(
         raise InvalidArgument(
             f"verification needs two rows of one label and two labels, got {len(names)} labels for {len(rows)} rows"
         )
-    blocks = list(scored_pairs(unit_rows(rows), numbers))
+    judge = _judged_whole if pairs <= EXACT_PAIRS else _judged_in_bins
+    vr, eer = judge(unit_rows(rows), numbers, rates)
+    return Verification(pairs, genuine, pairs - genuine, vr, eer)
+
+
+def _judged_whole(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> tuple[dict[float, float], float]:
+    """Rates and EER from every score."""
+    blocks = list(scored_pairs(U, numbers))
     same = np.sort(np.concatenate([scores[equal] for scores, equal in blocks]))
     other = np.sort(np.concatenate([scores[~equal] for scores, equal in blocks]))
-    vr = {far: verification_rate(same, other, far) for far in rates}
-    return Verification(pairs, genuine, pairs - genuine, vr, equal_error_rate(same, other))
+    return {far: verification_rate(same, other, far) for far in fars}, equal_error_rate(same, other)
+
+
+def _judged_in_bins(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> tuple[dict[float, float], float]:
+    """The same from counts, and the scores near the limits."""
+    order = np.argsort(numbers, kind="stable")
+    n_impostors = len(U) * (len(U) - 1) // 2 - sum(int(k) * (int(k) - 1) // 2 for k in np.bincount(numbers))
+    accepted = {far: n_accepted(far, n_impostors) for far in fars}
+    limited = [far for far in fars if accepted[far] < n_impostors]
+    pairs = Pairs(U[order], numbers[order])
+    scan, windows = scan_near(pairs, [accepted[far] for far in limited], np.random.default_rng(0))
+    vr = dict.fromkeys(fars, 1.0)
+    for far, window in zip(limited, windows, strict=True):
+        vr[far] = scan.rate(accepted[far], window)
+    below = np.zeros((2, BINS + 1))
+    np.cumsum(scan.counts, axis=1, out=below[:, 1:])
+    missed, refused = below / below[:, -1:]
+    return vr, crossing(missed, 1.0 - refused)
+
+
+def n_accepted(far: float, n_impostors: int) -> int:
+    """How many impostors a rate allows."""
+    return int(far * n_impostors + SLACK)
 
 
 def scored_pairs(U: Floats, numbers: NDArray[np.intp]) -> Iterator[tuple[Floats, Bools]]:
     """Scores of each pair of unit rows U (n, D) once, block by block, and whether their numbers are equal."""
     for top in range(0, len(U), BLOCK):
         for left in range(top, len(U), BLOCK):
-            scores = U[top : top + BLOCK] @ U[left : left + BLOCK].T
+            scores = (U[top : top + BLOCK] @ U[left : left + BLOCK].T).round(DIGITS)
             equal = numbers[top : top + BLOCK, None] == numbers[left : left + BLOCK]
             if top == left:
                 once = np.triu_indices(len(scores), 1)
@@ -108,7 +142,7 @@ def scored_pairs(U: Floats, numbers: NDArray[np.intp]) -> Iterator[tuple[Floats,
 
 def verification_rate(genuine: Floats, impostor: Floats, far: float) -> float:
     """The part of genuine scores over the impostor number floor(far n) + 1 from the top; both rising."""
-    accepted = int(far * len(impostor) + SLACK)
+    accepted = n_accepted(far, len(impostor))
     if accepted >= len(impostor):
         return 1.0
     limit = impostor[len(impostor) - 1 - accepted]
@@ -121,6 +155,11 @@ def equal_error_rate(genuine: Floats, impostor: Floats) -> float:
     # from the lowest threshold, which accepts all, to over the highest, which accepts none
     missed = np.append(np.searchsorted(genuine, thresholds) / len(genuine), 1.0)
     accepted = np.append(1.0 - np.searchsorted(impostor, thresholds) / len(impostor), 0.0)
+    return crossing(missed, accepted)
+
+
+def crossing(missed: Floats, accepted: Floats) -> float:
+    """Where the line through the points of rising thresholds meets missed = accepted."""
     gap = missed - accepted
     after = int(np.argmax(gap >= 0))  # the gap rises from -1 to 1
     part = gap[after] / (gap[after] - gap[after - 1])

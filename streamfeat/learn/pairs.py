@@ -1,0 +1,137 @@
+"""All pairs of many rows: float32 products counted in bins, and float64 for those near a limit that is asked for.
+
+A rate is decided by the pairs that score about as much as its limit. Which bins those are is guessed from the pairs of
+some rows; one pass over all pairs counts every bin and keeps the pairs in the bins guessed, which are scored again in
+float64. Where the counts show that the guess was off, the pass is made again with the right bins. Float32 products err
+by less than (D + 16) 2^-24; the bins kept reach twice as far on either side, so the answer is that of float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.kernels.scores import BINS, WIDTH, bin_scores
+from streamfeat.learn.scaling import parts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 1024
+"""Rows a side of a block of scores."""
+
+DIGITS = 12
+"""Of a cosine: rounded so, pairs of equal rows have equal scores wherever they lie in a product."""
+
+SAMPLE = 4096
+"""Rows whose pairs make the guess."""
+
+SAMPLE_DEVIATIONS = 8.0
+"""How far a rank among them may be off; pairs that share a row are not independent."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Unit rows U (n, D) in the order of their labels' numbers (n,)."""
+
+    U: Floats
+    numbers: NDArray[np.intp]
+
+    def some(self, k: int, rng: np.random.Generator) -> Pairs:
+        """The pairs of k rows."""
+        kept = np.sort(rng.permutation(len(self.U))[:k])
+        return Pairs(self.U[kept], self.numbers[kept])
+
+    def scan(self, wanted: NDArray[np.bool_]) -> Scan:
+        """Count all pairs by bin, and score those in wanted bins in float64."""
+        rows = self.U.astype(np.float32)
+        counts, found = np.zeros((2, BINS), np.int64), np.empty((2, BLOCK * BLOCK), np.int32)
+        bins_wanted, n_before = np.flatnonzero(wanted), 0
+        kept = [(np.empty(0), np.empty(0, np.bool_), np.empty(0, np.int32))]
+        for top in range(0, len(rows), BLOCK):
+            for left in range(top, len(rows), BLOCK):
+                scores = rows[top : top + BLOCK] @ rows[left : left + BLOCK].T
+                bin_scores(scores, self._spans(top, left, scores.shape), wanted.view(np.uint8), counts, found)
+                n_now = int(counts[:, bins_wanted].sum())
+                if n_now > n_before:
+                    places, bins = found[:, : n_now - n_before]
+                    i, j = np.divmod(places.astype(np.int64), scores.shape[1])
+                    kept.append((*self._exact(i + top, j + left), bins.copy()))
+                    n_before = n_now
+        exact, genuine, of_bin = (np.concatenate(part) for part in zip(*kept, strict=True))
+        return Scan(counts, exact, genuine, of_bin)
+
+    def _spans(self, top: int, left: int, shape: tuple[int, int]) -> Ints:
+        """Where in each row of a block its genuine pairs begin, its impostors, and its end (r, 3); each pair once."""
+        numbers = self.numbers[top : top + shape[0]]
+        after = np.arange(top, top + shape[0]) + 1
+        # rows of one label lie side by side
+        ends = np.searchsorted(self.numbers, numbers, side="right")
+        spans = np.column_stack([after, ends, np.full(len(ends), left + shape[1])]) - left
+        return np.ascontiguousarray(spans.clip(0, shape[1]), dtype=np.int64)
+
+    def _exact(self, i: Ints, j: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+        """Scores of pairs (k,), and whether they are genuine; one product a pair, the same wherever it lies."""
+        scores = np.empty(len(i))
+        for part in parts(np.broadcast_to(self.U[:1, :1], (len(i), 2 * self.U.shape[1]))):
+            scores[part] = np.einsum("kd,kd->k", self.U[i[part]], self.U[j[part]])
+        return scores.round(DIGITS), self.numbers[i] == self.numbers[j]
+
+    @property
+    def reach(self) -> int:
+        """Bins on either side of a limit's that may hold scores equal to it."""
+        rounding = (self.U.shape[1] + 16) * 2.0**-24
+        return int(np.ceil(2.0 * rounding / WIDTH)) + 1
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Counts (2, BINS) of genuine pairs and impostors, and the pairs kept: score, whether genuine, bin (k,)."""
+
+    counts: Ints
+    scores: Floats
+    genuine: NDArray[np.bool_]
+    bins: NDArray[np.int32]
+
+    def window(self, accepted: float, deviation: float, reach: int) -> slice:
+        """The bins in which the impostor lies that has so many above it, give or take a deviation."""
+        above = np.cumsum(self.counts[1, ::-1])  # impostors in the highest bin, the two highest, ...
+        first = np.searchsorted(above, max(accepted - deviation, 0.0), side="right")
+        last = np.searchsorted(above, accepted + deviation, side="right")
+        low, high = BINS - 1 - min(int(last), BINS - 1), BINS - 1 - min(int(first), BINS - 1)
+        if accepted - deviation < 0:
+            high = BINS - 1
+        return slice(max(low - reach, 0), min(high + reach + 1, BINS))
+
+    def rate(self, accepted: int, window: slice) -> float:
+        """The part of genuine pairs over the impostor that has so many above it, which lies in the window."""
+        inside = (self.bins >= window.start) & (self.bins < window.stop)
+        genuine_above, impostors_above = self.counts[:, window.stop :].sum(axis=1)
+        impostors = np.sort(self.scores[inside & ~self.genuine])
+        limit = impostors[len(impostors) - 1 - (accepted - int(impostors_above))]
+        over = int(genuine_above) + int((self.scores[inside & self.genuine] > limit).sum())
+        return over / int(self.counts[0].sum())
+
+
+def scan_near(pairs: Pairs, accepted: Sequence[int], rng: np.random.Generator) -> tuple[Scan, list[slice]]:
+    """A scan of all pairs that kept those near each limit, and the windows they lie in."""
+    nothing = np.zeros(BINS, np.bool_)
+    sample = pairs.some(SAMPLE, rng).scan(nothing)
+    share = float(sample.counts[1].sum()) / max(1.0, len(pairs.U) * (len(pairs.U) - 1) / 2)
+    ranks = [rank * share for rank in accepted]
+    guess = [sample.window(rank, SAMPLE_DEVIATIONS * (np.sqrt(rank) + 1.0), pairs.reach) for rank in ranks]
+    scan = pairs.scan(_together(guess))
+    windows = [scan.window(rank, 0.0, pairs.reach) for rank in accepted]
+    if (_together(windows) & ~_together(guess)).any():
+        scan = pairs.scan(_together(windows))
+    return scan, windows
+
+
+def _together(windows: Sequence[slice]) -> NDArray[np.bool_]:
+    wanted = np.zeros(BINS, np.bool_)
+    for window in windows:
+        wanted[window] = True
+    return wanted

@@ -4,6 +4,10 @@ A batch is one transaction, forced to disk before anyone is told (WAL, synchrono
 seq): the same key again is answered with the id of the first and changes nothing, whatever it carries, so a sender that
 did not hear the acknowledgement may send again. After a kill at any moment everything acknowledged is there, once.
 
+Every byte is watched over: a log that was closed is sealed, one that was not (after a kill) has its structure and the
+checksum of every entry gone through when it is opened, and entries are held to their checksums whenever they are read.
+What is damaged is refused and kept as it is.
+
 The log belongs to one bank, one dtype and width, and one type of label, those of its first entries, and to one
 process, which holds a lock on `<path>.lock` for as long as it is open.
 """
@@ -11,8 +15,10 @@ process, which holds a lock on `<path>.lock` for as long as it is open.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,8 +31,11 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, Unavailable
 from streamfeat.learn.checks import Label, check_features, check_label
+from streamfeat.seal import break_seal, check_seal, is_sealed, seal
 
-FORMAT = "streamfeat-log-1"
+log = logging.getLogger("streamfeat.featurelog")
+
+FORMAT = "streamfeat-log-2"
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,6 +47,7 @@ CREATE TABLE IF NOT EXISTS entries (
     grp TEXT,
     name TEXT,
     feature BLOB NOT NULL,
+    crc INTEGER NOT NULL,                  -- CRC-32 of all the others but id
     UNIQUE (stream, seq)
 );
 """
@@ -104,7 +114,7 @@ class FeatureLog:
     Raises
     ------
     ConfigError
-        Another process has it open (its pid is named), or the file is no log of this version.
+        Another process has it open (its pid is named), or the file is no log of this version, or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -184,14 +194,14 @@ class FeatureLog:
         if label is not None:
             facts["label"] = type(label).__name__
         self._agree(facts)
-        for fact in facts.keys() - self._meta.keys():
-            self._db.execute("INSERT INTO meta VALUES (?, ?)", (fact, facts[fact]))
-            self._meta[fact] = facts[fact]
+        if facts.keys() - self._meta.keys():
+            self._write_meta({**facts, **self._meta})
         key = (entry.stream, int(entry.seq))
+        row = (*key, label, entry.group, entry.name, feature.astype(facts["dtype"]).tobytes())
         done = self._db.execute(
-            "INSERT INTO entries (stream, seq, label, grp, name, feature) VALUES (?, ?, ?, ?, ?, ?)"
+            "INSERT INTO entries (stream, seq, label, grp, name, feature, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (stream, seq) DO NOTHING",
-            (*key, label, entry.group, entry.name, feature.astype(facts["dtype"]).tobytes()),
+            (*row, _crc(row)),
         )
         if done.rowcount == 1:
             return Receipt(int(done.lastrowid or 0), duplicate=False)
@@ -200,11 +210,15 @@ class FeatureLog:
 
     def read(self, after_id: int = 0) -> Iterator[tuple[int, Entry]]:
         """Entries with an id over `after_id`, in order, one at a time."""
-        rows = self._db.execute(
-            "SELECT id, stream, seq, label, grp, name, feature FROM entries WHERE id > ? ORDER BY id", (after_id,)
-        )
-        for at, stream, seq, label, group, name, feature in rows:
-            yield at, Entry(stream, seq, np.frombuffer(feature, self.dtype), label, group, name)
+        query = "SELECT id, stream, seq, label, grp, name, feature, crc FROM entries WHERE id > ? ORDER BY id"
+        try:
+            for at, *row, crc in self._db.execute(query, (after_id,)):
+                if crc != _crc(row):
+                    raise self._damaged(f"entry {at} is not what was logged")
+                stream, seq, label, group, name, feature = row
+                yield at, Entry(stream, seq, np.frombuffer(feature, self.dtype), label, group, name)
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
 
     def load(self) -> Logged:
         """All entries at once: what a model is fitted on."""
@@ -220,32 +234,81 @@ class FeatureLog:
         return Logged(X, labels, groups, ids)
 
     def close(self) -> None:
-        """Let go of the file and of the lock."""
-        self._db.close()
-        os.close(self._lock)
+        """Let go of the file, sealed, and of the lock."""
+        try:
+            self._db.close()  # which brings the write-ahead log home
+            if not self._wal_left():
+                seal(self.path)
+        except (sqlite3.Error, OSError) as error:  # it stays unsealed: gone through at the next start
+            log.warning("%s is closed without a seal: %s", self.path, error)
+        finally:
+            os.close(self._lock)
 
     def _open(self) -> None:
+        is_new = not self.path.exists()
+        was_sealed = is_sealed(self.path) and not self._wal_left()
+        if was_sealed:
+            check_seal(self.path)
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=5.0)
         try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            with self.transaction():
-                for statement in TABLES.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("INSERT INTO meta VALUES ('format', ?) ON CONFLICT DO NOTHING", (FORMAT,))
+            if not is_new and not was_sealed:
+                self._go_through()
+            self._set_up()
         except (sqlite3.Error, Unavailable) as error:
             self._db.close()
             raise ConfigError(f"{self.path} is no feature log, or cannot be used: {error}") from error
+        except ConfigError:
+            self._db.close()
+            raise
+        break_seal(self.path)
+
+    def _set_up(self) -> None:
+        """Tables and format of a new log; of one that was there, that this version reads it."""
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        with self.transaction():
+            for statement in TABLES.split(";"):
+                self._db.execute(statement)
+            if not self._meta:
+                self._write_meta({"format": FORMAT})
         found = self._meta.get("format")
         if found != FORMAT:
-            self._db.close()
             raise ConfigError(f"{self.path} has the format {found!r}, this version reads {FORMAT!r}")
+
+    def _go_through(self) -> None:
+        """Look at every page and every entry of a log that was not closed."""
+        [(verdict,), *_] = self._db.execute("PRAGMA integrity_check(1)")
+        if verdict != "ok":
+            raise self._damaged(verdict)
+        self._read_meta()
+        if self._meta.get("format", FORMAT) != FORMAT:  # entries of another format are not ours to judge
+            return
+        if self._meta and self._meta.get("check") != _check(self._meta):
+            raise self._damaged("what it says of its entries is not what was written")
+        if self._meta:
+            for _ in self.read():
+                pass
+
+    def _wal_left(self) -> bool:
+        wal = self.path.with_name(self.path.name + "-wal")
+        return wal.exists() and wal.stat().st_size > 0
+
+    def _damaged(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"{self.path} is damaged: {what}; it is kept as it is: copy it again from where it is whole, or move it "
+            "away to begin anew"
+        )
 
     def _read_meta(self) -> None:
         try:
             self._meta: dict[str, str] = dict(self._db.execute("SELECT key, value FROM meta"))
         except sqlite3.OperationalError:  # a new file: no tables yet
             self._meta = {}
+
+    def _write_meta(self, meta: dict[str, str]) -> None:
+        meta["check"] = _check(meta)
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", sorted(meta.items()))
+        self._meta = meta
 
     def _agree(self, facts: dict[str, str]) -> None:
         """What the log holds and what came are of one kind."""
@@ -259,6 +322,17 @@ class FeatureLog:
             raise InvalidArgument(f"features must be of dtype {held['dtype']}, as those before, got {facts['dtype']}")
         if "label" in facts and held.get("label", facts["label"]) != facts["label"]:
             raise InvalidArgument(f"labels must be all {held['label']}, as those before, got one of {facts['label']}")
+
+
+def _crc(row: Sequence[Any]) -> int:
+    """Checksum of an entry: of stream, seq, label, group and name with their types, then of the feature's bytes."""
+    *about, feature = row
+    return zlib.crc32(feature, zlib.crc32(repr(about).encode()))
+
+
+def _check(meta: dict[str, str]) -> str:
+    """Checksum of what is said of all entries."""
+    return str(zlib.crc32(repr(sorted((k, v) for k, v in meta.items() if k != "check")).encode()))
 
 
 def _lock(path: Path) -> int:

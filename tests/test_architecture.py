@@ -16,6 +16,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     (
         "config",
         "keys",
+        "seal",
         "signals",
         "groups",
         "templates",

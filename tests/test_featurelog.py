@@ -169,6 +169,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(other) as db:
         db.execute("UPDATE meta SET value = 'streamfeat-log-9' WHERE key = 'format'")
     db.close()
+    (tmp_path / "other.seal").unlink()
     for _ in range(2):
         with pytest.raises(ConfigError, match="streamfeat-log-9"):
             FeatureLog(other)
@@ -185,6 +186,76 @@ def test_a_full_disk_is_the_operators(tmp_path: Path) -> None:
         log._db.execute("PRAGMA max_page_count = 100000")
         assert len(log) == 1
         assert log.append([entry(1)], BANK)[0].duplicate is False
+
+
+def filled(path: Path) -> Path:
+    """A closed log of twenty entries."""
+    with FeatureLog(path) as log:
+        log.append([entry(i, f"c{i % 3}", width=20, group="ann") for i in range(20)], BANK)
+    return path
+
+
+def changed(data: bytes, rng: random.Random) -> bytes:
+    """One byte flipped, or the end cut off."""
+    at = rng.randrange(len(data))
+    if rng.random() < 0.3:
+        return data[:at]
+    return data[:at] + bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
+
+
+def test_any_change_of_a_closed_log_is_refused(tmp_path: Path) -> None:
+    """A byte flipped or cut anywhere, in use or not: refused by name, the file kept as it is."""
+    path, rng = filled(tmp_path / "log"), random.Random(1)
+    whole = path.read_bytes()
+    for _ in range(60):
+        damaged = changed(whole, rng)
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"log is not what was closed.*copy it again"):
+            FeatureLog(path)
+        assert path.read_bytes() == damaged
+    path.write_bytes(whole)
+    with FeatureLog(path) as log:
+        assert len(log) == 20
+        assert not path.with_name("log.seal").exists()  # a kill from now on leaves it unsealed
+
+
+def test_a_change_of_an_unsealed_log_is_refused_or_harmless(tmp_path: Path) -> None:
+    """After a kill: what was acknowledged is there as it was, or the log is refused; never something else."""
+    path, rng = filled(tmp_path / "log"), random.Random(2)
+    whole = path.read_bytes()
+    n_refused = 0
+    for n in range(120):
+        path.with_name("log.seal").unlink(missing_ok=True)
+        for left in tmp_path.glob("log-*"):
+            left.unlink()
+        damaged = changed(whole, rng)
+        if n % 2:  # in the pages that hold something
+            at = rng.choice([i for i in range(4096, len(whole)) if whole[i]])
+            damaged = whole[:at] + bytes([whole[at] ^ rng.randrange(1, 256)]) + whole[at + 1 :]
+        if not damaged:  # an empty file is a new log
+            continue
+        path.write_bytes(damaged)
+        try:
+            with FeatureLog(path) as log:
+                found = [(e.stream, e.seq, e.label, e.group, e.feature.tolist()) for _, e in log.read()]
+                about = (log.bank_hash, log.dtype, log.dim)
+        except ConfigError:
+            n_refused += 1
+            continue
+        assert found == [("s", i, f"c{i % 3}", "ann", [i] * 20) for i in range(20)]
+        assert about == (BANK, "<u2", 20)
+    assert n_refused > 60
+
+
+def test_an_entry_changed_behind_our_back_is_refused(tmp_path: Path) -> None:
+    """Valid SQL that we did not say: the entry is named when the log is opened, and when it is read."""
+    path = filled(tmp_path / "log")
+    path.with_name("log.seal").unlink()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE entries SET label = 'c9' WHERE id = 7")
+    db.close()
+    with pytest.raises(ConfigError, match="entry 7 is not what was logged"):
+        FeatureLog(path)
 
 
 WRITER = """

@@ -89,6 +89,23 @@ def test_a_touched_model_is_refused(tmp_path: Path) -> None:
     assert Model.open(path).classes == ["oh", "one", "zero"]
 
 
+def test_every_byte_of_a_model_counts(tmp_path: Path) -> None:
+    """Flipped or cut anywhere, spaces of the JSON as well: refused, and the files kept."""
+    path, rng = tmp_path / "m", np.random.default_rng(0)
+    fitted().save(path)
+    for file in sorted(path.iterdir()):
+        whole = file.read_bytes()
+        for at in rng.integers(0, len(whole), 40):
+            flipped = whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :]
+            for damaged in (flipped, whole[:at]):
+                file.write_bytes(damaged)
+                with pytest.raises(ConfigError, match="again"):
+                    Model.open(path)
+                assert file.read_bytes() == damaged
+        file.write_bytes(whole)
+    assert Model.open(path).classes == ["oh", "one", "zero"]
+
+
 def test_fields_are_held_to_the_schema(tmp_path: Path) -> None:
     """A model.json whose hash is right but whose fields are not a model's is refused; another format is named."""
     fields, arrays = fitted().rls.state()

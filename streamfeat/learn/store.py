@@ -38,7 +38,7 @@ def save_directory(path: Path, name: str, fields: Mapping[str, Any], arrays: Arr
         entries = {key: _write_array(partial / f"{key}.npy", array) for key, array in arrays.items()}
         manifest = {**fields, "arrays": entries}
         manifest["sha256"] = _digest(manifest)
-        write_file(partial / f"{name}.json", json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
+        write_file(partial / f"{name}.json", _text(manifest))
 
 
 def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -53,12 +53,14 @@ def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDA
     """
     path = Path(path)
     try:
-        manifest = json.loads((path / f"{name}.json").read_bytes())
+        text = (path / f"{name}.json").read_bytes()
+        manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no {name} at {path}: it has no {name}.json") from None
     except ValueError as error:
         raise ConfigError(f"{path / name}.json cannot be read ({error}); {_way_out(name)}") from error
-    if not isinstance(manifest, dict) or manifest.pop("sha256", None) != _digest(manifest):
+    # the text as well: not even a space is another one
+    if not isinstance(manifest, dict) or text != _text(manifest) or manifest.pop("sha256", None) != _digest(manifest):
         raise ConfigError(f"{path / name}.json is not what was saved (its hash differs); {_way_out(name)}")
     arrays = {key: _read_array(path / f"{key}.npy", entry, name) for key, entry in manifest.pop("arrays").items()}
     return manifest, arrays
@@ -66,6 +68,10 @@ def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDA
 
 def _way_out(name: str) -> str:
     return f"copy the {name} again from where it is whole, or make it again"
+
+
+def _text(manifest: Any) -> bytes:
+    return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _digest(manifest: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamfeat.bench.sides import CDF, FOURIER, Problem
-from streamfeat.bench.turns import Times, ratio, take_turns
+from streamfeat.bench.turns import Spread, Times, ratio, spread_of, take_turns
 from streamfeat.projections import move
 from streamfeat.threads import one_blas_thread
 
@@ -50,7 +51,7 @@ def bench_kernels(plan: Plan, say: Say) -> Report:
         matrix product), each {"median", "min", "max"} over turns; "rows", one a measurement.
     """
     begun = time.perf_counter()
-    ratios: dict[str, dict[str, float]] = {}
+    ratios: dict[str, Spread] = {}
     with one_blas_thread():
         say("machine: sgemm and copy")
         rows = _machine(plan)
@@ -91,7 +92,7 @@ def _machine(plan: Plan) -> list[Report]:
     ]
 
 
-def _against_sgemm(name: str, problem: Problem, plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
+def _against_sgemm(name: str, problem: Problem, plan: Plan, ratios: dict[str, Spread]) -> list[Report]:
     many, one = problem.items(8), problem.items(1)
     times = take_turns(
         {
@@ -108,7 +109,7 @@ def _against_sgemm(name: str, problem: Problem, plan: Plan, ratios: dict[str, di
     return rows
 
 
-def _against_paper(problem: Problem, plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
+def _against_paper(problem: Problem, plan: Plan, ratios: dict[str, Spread]) -> list[Report]:
     many, one = problem.items(8), problem.items(1)
     times = take_turns(
         {"ours": (lambda: problem.ours(many), len(many)), "paper": (lambda: problem.by_paper(one), 1)},
@@ -121,16 +122,19 @@ def _against_paper(problem: Problem, plan: Plan, ratios: dict[str, dict[str, flo
     return [row]
 
 
-def _dense(plan: Plan, ratios: dict[str, dict[str, float]]) -> list[Report]:
-    """Gaussian templates: the whole, its products alone, its orbits alone; what is left is pooling."""
+def _dense(plan: Plan, ratios: dict[str, Spread]) -> list[Report]:
+    """Gaussian templates: the profile of the dense path."""
     m, batch = plan.dense
     problem = Problem(plan.side, m, plan.elements, CDF, "gaussian")
     X = problem.items(batch)
-    runs = {"all": problem.ours, "product": problem.projected_alone, "orbit": problem.moved_alone}
-    times = take_turns({name: (partial(run, X), batch) for name, run in runs.items()}, max(3, plan.n_turns // 4))
-    ratios["dense_sgemm_share"] = ratio(times["product"], times["all"])
-    rows = [_row(f"dense path: {name}", problem, taken, batch, False) for name, taken in times.items()]
-    rows[2]["flops"] = 0
+    problem.profile(X)
+    turns = [problem.profile(X) for _ in range(max(3, plan.n_turns // 4))]
+    ratios["dense_sgemm_share"] = spread_of([turn["product"] / sum(turn.values()) for turn in turns])
+    rows = []
+    for part in turns[0]:
+        cpu_ms = 1e3 * statistics.median(turn[part] for turn in turns) / batch
+        work = problem.work(False) if part == "product" else {"flops": 0, "bytes": 0}
+        rows.append({"what": f"dense path: {part}", **problem.size, "batch": batch, **work, "cpu_ms": round(cpu_ms, 4)})
     return rows
 
 
@@ -154,9 +158,7 @@ def _grown(what: str, problem: Problem, batch: int, n_turns: int) -> Report:
 
 
 def _row(what: str, problem: Problem, times: Times, batch: int, structured: bool) -> Report:
-    stream = problem.stream
-    size = {"d": stream.d, "m": stream.m, "n_group": stream.n_group, "batch": batch}
-    return {"what": what, **size, **problem.work(structured), **_spent(times)}
+    return {"what": what, **problem.size, "batch": batch, **problem.work(structured), **_spent(times)}
 
 
 def _spent(times: Times) -> dict[str, float]:

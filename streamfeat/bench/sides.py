@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +13,12 @@ from numpy.typing import NDArray
 
 from streamfeat.bank import build_bank
 from streamfeat.bankspec import BankSpec
-from streamfeat.kernels import LANES, VECTORS, Floats
+from streamfeat.kernels import VECTORS, Floats
 from streamfeat.kernels.hadamard import transform_lanes
-from streamfeat.kernels.project import project
 from streamfeat.layers import pooled
 from streamfeat.orbits import orbits, template_vectors
-from streamfeat.pooling import along_lanes
-from streamfeat.projections import items_at_once, move
+from streamfeat.pooling import Pass, along_lanes
+from streamfeat.projections import items_at_once, move, projections
 from streamfeat.streams import Stream
 
 CDF = {"kind": "cdf", "thresholds": "sigma", "n_bins": 25}
@@ -34,6 +34,23 @@ def group(n_shifts: int, n_angles: int) -> list[dict[str, Any]]:
     turns = {"factor": "rotation", "law": "grid", "low": -20.0, "high": 20.0, "n": n_angles, "identity": False}
     shifts = {"factor": "translation", "law": "grid", "low": -reach, "high": reach, "n": n_shifts, "identity": False}
     return [turns, shifts]
+
+
+class Clocked:
+    """Blocks of projections, and the CPU time that taking them costs."""
+
+    def __init__(self, blocks: Iterator[tuple[int, Floats]]) -> None:
+        self.blocks, self.spent_s = blocks, 0.0
+
+    def __iter__(self) -> Iterator[tuple[int, Floats]]:
+        """Block after block."""
+        while True:
+            clock = time.thread_time()
+            block = next(self.blocks, None)
+            self.spent_s += time.thread_time() - clock
+            if block is None:
+                return
+            yield block
 
 
 class Problem:
@@ -102,24 +119,25 @@ class Problem:
             for diagonals in signs:
                 transform_lanes(diagonals, Y)
 
-    def moved_alone(self, X: Floats) -> None:
-        """The orbits of the dense path, and nothing else of it."""
-        step = items_at_once(self.stream)
-        for first in range(0, len(X), step):
-            move(self.stream, X[first : first + step])
+    def profile(self, X: Floats) -> dict[str, float]:
+        """Where the dense path spends its CPU time on X: seconds of orbit, product and pooling.
 
-    def projected_alone(self, X: Floats) -> None:
-        """The products of the dense path, and nothing else of it."""
-        stream = self.stream
-        step = items_at_once(stream)
-        P = np.empty((len(self._moved), LANES), np.float32)
-        for _ in range(0, len(X), step):
-            for block in stream.arrays["templates"]:
-                project(self._moved, block, P)
-
-    @cached_property
-    def _moved(self) -> Floats:
-        return move(self.stream, self.items(items_at_once(self.stream)))
+        The first two are what taking blocks of projections costs, less what the orbits cost by themselves.
+        """
+        stream, pooling = self.stream, self.stream.spec.pooling
+        out = np.empty((len(X), stream.n_features), stream.dtype)
+        orbit = taking = 0.0
+        begun = time.thread_time()
+        for first in range(0, len(X), items_at_once(stream)):
+            some = slice(first, first + items_at_once(stream))
+            clock = time.thread_time()
+            move(stream, X[some])
+            orbit += time.thread_time() - clock
+            blocks = Clocked(projections(stream, X[some]))
+            pooling.pool(Pass(stream.arrays, X[some], blocks), out[some])
+            taking += blocks.spent_s
+        whole = time.thread_time() - begun - orbit
+        return {"orbit": orbit, "product": taking - orbit, "pooling": whole - taking}
 
     @cached_property
     def _paper_bank(self) -> Floats:
@@ -138,6 +156,11 @@ class Problem:
             P = (self._paper_bank @ x).reshape(self.stream.m, -1)
             out[i] = (P[:, :, None] <= tau).mean(axis=1)
         return out
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Numbers of a vector, templates and group elements."""
+        return {"d": self.stream.d, "m": self.stream.m, "n_group": self.stream.n_group}
 
     def work(self, structured: bool) -> dict[str, int]:
         """An item's projections: additions and multiplications, and the bytes of its orbit and of the templates."""

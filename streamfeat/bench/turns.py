@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Run = Callable[[], object]
+Spread = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,12 @@ def take_turns(runs: Mapping[str, tuple[Run, int]], n_turns: int) -> dict[str, T
     return {name: Times(*zip(*pairs, strict=True)) for name, pairs in taken.items()}
 
 
-def ratio(slow: Times, fast: Times) -> dict[str, float]:
-    """How many times as long one took as the other, turn by turn: median, min, max."""
-    each = [a / b for a, b in zip(slow.cpu_s, fast.cpu_s, strict=True)]
-    spread = {"median": statistics.median(each), "min": min(each), "max": max(each)}
+def ratio(slow: Times, fast: Times) -> Spread:
+    """How many times as long one took as the other, turn by turn."""
+    return spread_of([a / b for a, b in zip(slow.cpu_s, fast.cpu_s, strict=True)])
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Their median, min and max."""
+    spread = {"median": statistics.median(values), "min": min(values), "max": max(values)}
     return {name: round(value, 3) for name, value in spread.items()}

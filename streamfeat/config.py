@@ -73,6 +73,8 @@ class Broker:
     """Payload bytes kept for all clients together; above it, new items are answered OVERLOADED."""
     batch_items: int = 16
     """Items handed to a worker in one message."""
+    metrics: str = ""
+    """HOST:PORT where /metrics (Prometheus), /livez and /readyz are shown over HTTP; empty: nowhere."""
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def broker_arguments(settings: Settings) -> list[str]:
         "--batch-items": settings.broker.batch_items,
         "--dead-letters": dead_letter_folder(settings),
         "--admin": settings.fleet.admin,
+        "--metrics": settings.broker.metrics,
         "--front-mode": settings.fleet.front_mode,
         "--key": settings.auth.key,
         "--authorised": settings.auth.authorised,
@@ -265,6 +266,7 @@ def private_settings(settings: Settings, *, state_dir: Path | None = None) -> It
                 admin=f"ipc://{run_dir}/admin.sock",
             ),
             auth=Auth(),
+            broker=replace(settings.broker, metrics=""),
         )
     finally:
         shutil.rmtree(run_dir, ignore_errors=True)

@@ -77,12 +77,13 @@ pooling = {kind = "cdf", thresholds = "sigma", n_bins = 5}
 
 
 def test_the_example_says_every_setting_and_its_default() -> None:
-    """Under systemd the example file changes nothing but the banks and whom the front lets in, and leaves none out."""
+    """The example file changes the banks, whom the front lets in and where metrics are shown, and leaves none out."""
     example = UNITS / "streamfeat.toml"
     unit = {"RUNTIME_DIRECTORY": "/run/streamfeat", "STATE_DIRECTORY": "/var/lib/streamfeat"}
     usual, told = load_settings(unit), load_settings(unit, file=example)
     group_too = replace(usual.fleet, front_mode="0660")
-    assert told == replace(usual, features=Features(banks="digits-audio"), fleet=group_too)
+    shown = replace(usual.broker, metrics="127.0.0.1:9671")
+    assert told == replace(usual, features=Features(banks="digits-audio"), fleet=group_too, broker=shown)
     named = {table: set(keys) for table, keys in tomllib.loads(example.read_text()).items()}
     assert named == {table.name: {f.name for f in fields(getattr(usual, table.name))} for table in fields(usual)}
 

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import zmq
 
@@ -43,8 +43,12 @@ from streamfeat.wire.routing import Broker, Outgoing, Side
 from streamfeat.wire.settings import BrokerSettings
 
 from .doors import Arrival, Doors, Guards
+from .journal import write_log
 from .launch import Parser, allow_open_files
 from .notify import READY, STOPPING, Notifier, Stop, begin
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 log = logging.getLogger("streamfeat.broker")
 
@@ -52,6 +56,9 @@ PROBE_EVERY_S = 0.2
 """How often each worker is sent a PING; a killed worker is noticed within about that."""
 
 DRAIN_TIMEOUT_S = 10.0
+RECENT = 20
+"""Notes for the log that an operator's report repeats."""
+
 BURST = 64
 """Messages taken from one socket before the other has its turn."""
 
@@ -68,9 +75,12 @@ class BrokerLoop:
         notifier: Notifier,
         drain_timeout_s: float,
         dead_letters: DeadLetters | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._core = Broker(settings, secrets.token_hex(8), time.monotonic())
         self._doors = doors
+        self._metrics = metrics
+        self._recent: deque[tuple[float, str]] = deque(maxlen=RECENT)
         self._stop = stop
         self._notifier = notifier
         self._drain_timeout_s = drain_timeout_s
@@ -96,6 +106,8 @@ class BrokerLoop:
             self._turn()
         self._send_all(self._core.stop(time.monotonic()))
         self._doors.close()
+        if self._metrics is not None:
+            self._metrics.close()
 
     def _wait_s(self, now: float, drain_until: float) -> float:
         moments = (self._core.next_wake(now), self._next_probe - now, drain_until - now, self._notifier.wait_s(now))
@@ -118,8 +130,14 @@ class BrokerLoop:
             self._send_all([Outgoing("back", address, Message("PING")) for address in list(self._core.workers)])
             for note in self._core.take_notes():
                 log.info("%s", note)
+                self._recent.append((now, note))
+            if self._metrics is not None:
+                self._metrics.show(self.report(now))
             self._notifier.status(f"{len(self._core.workers)} workers, {len(self._core.clients)} clients")
         self._notifier.beat(now)
+        if self._metrics is not None:
+            self._metrics.turn(now)
+            self._metrics.served(self._core.ledger.take_served())
 
     def _file_letters(self) -> None:
         """File what was quarantined; if that cannot be, its client is told all the same."""
@@ -147,6 +165,8 @@ class BrokerLoop:
             except StreamfeatError as error:
                 verb, ids = glimpse(frames)
                 return self._core.malformed(side, peer, error, now, verb=verb, ids=ids)
+            if self._metrics is not None:
+                self._metrics.received(message)
             return self._core.receive(side, peer, message, now)
         except Exception:
             error_id = secrets.token_hex(4)
@@ -178,7 +198,9 @@ class BrokerLoop:
     def report(self, now: float) -> dict[str, Any]:
         """The core's report, and what came to the doors."""
         gate = self._doors.gate
-        return {**self._core.report(now), "turned_away": dict(gate.refused), "events": gate.events()}
+        recent = [{"ago_s": round(now - at, 1), "what": what} for at, what in self._recent]
+        seen = {"turned_away": dict(gate.refused), "events": gate.events(), "recent": recent}
+        return {**self._core.report(now), **seen}
 
     def _send_all(self, outgoing: Iterable[Outgoing]) -> None:
         """Send, and send what follows from what could not be sent."""
@@ -186,6 +208,8 @@ class BrokerLoop:
         waiting = deque(outgoing)
         while waiting:
             side, peer, message = waiting.popleft()
+            if self._metrics is not None:
+                self._metrics.sent(message)
             if not all(self._doors.send(side, peer, frames) for frames in self._encode(message)):
                 waiting.extend(self._core.lost(side, peer, time.monotonic()))
 
@@ -213,12 +237,13 @@ def _complaint(side: Side, peer: bytes, error: StreamfeatError, frames: Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the broker; its exit status."""
     stop, notifier = begin(os.environ)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="broker %(levelname)s %(message)s")
+    write_log("broker", os.environ)
     usual = BrokerSettings()
     parser = Parser(prog="python -m streamfeat.workers.broker", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--front", required=True, metavar="ENDPOINT", help="where clients connect")
     parser.add_argument("--back", required=True, metavar="ENDPOINT", help="where workers connect")
     parser.add_argument("--admin", metavar="ENDPOINT", help="where operators connect")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="where /metrics, /livez and /readyz are shown")
     parser.add_argument("--front-mode", default="0600", metavar="MODE", help="of the clients' unix socket")
     parser.add_argument("--key", type=Path, metavar="FILE", help="the broker's own key, for tcp")
     parser.add_argument("--authorised", type=Path, metavar="DIR", help="public keys of those who may connect by tcp")
@@ -262,6 +287,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.admin is not None:
             endpoints["admin"] = args.admin
         doors = Doors(endpoints, guards, settings.item_bytes + HEADER_BYTES)
+        metrics = None
+        if args.metrics is not None:
+            from .metrics import Metrics
+
+            metrics = Metrics(args.metrics)
         BrokerLoop(
             settings,
             doors,
@@ -269,6 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             notifier=notifier,
             drain_timeout_s=args.drain_timeout_s,
             dead_letters=None if args.dead_letters is None else DeadLetters(args.dead_letters),
+            metrics=metrics,
         ).run()
     except StreamfeatError as error:
         log.error("%s: %s", error.code, error)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import resource
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +14,7 @@ from streamfeat.errors import EXIT_OK, EXIT_USAGE, StreamfeatError
 from streamfeat.keys import Credentials
 
 from .handler import Handler
+from .journal import write_log
 from .notify import Notifier, Stop
 from .runtime import GRACEFUL_TIMEOUT_S, Runtime
 
@@ -53,7 +54,7 @@ def serve(
     build: Callable[[], Handler], args: argparse.Namespace, stop: Stop, notifier: Notifier, *, n_together: int
 ) -> int:
     """Run a worker from its parsed arguments; its exit status."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=f"{args.name} %(levelname)s %(message)s")
+    write_log(args.name, os.environ)
     if args.stop_with_parent is not None:
         stop.with_parent(args.stop_with_parent)
     allow_open_files()

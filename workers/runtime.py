@@ -299,7 +299,9 @@ class Runtime:
         if isinstance(error, StreamfeatError):
             return error
         error_id = secrets.token_hex(4)
-        log.exception("error %s at stage %s, item %r", error_id, lease.stage, lease.item.fields.get("name", ""))
+        about = {"error_id": error_id, "stage": lease.stage, "item": lease.item.fields.get("name", "")}
+        about |= {key: lease.item.fields.get(key) for key in ("stream", "seq")}
+        log.exception("error %s at stage %s, item %r", error_id, lease.stage, about["item"], extra=about)
         return InternalError(f"{type(error).__name__} in the {self._handler.kind} worker, error id {error_id}")
 
     def _beat(self, busy_ms: int) -> None:

@@ -2,48 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamfeat.admin import ask
 from streamfeat.cli.console import credentials_for, emit, json_option, with_settings
 from streamfeat.client import Client
 from streamfeat.config import Settings
+from streamfeat.connection import obstacle
+from streamfeat.wire.messages import Message
 
-TROUBLES = ("abandoned", "redelivered", "repeated", "duplicates", "late", "stray", "malformed")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+TROUBLES = ("abandoned", "redelivered", "repeated", "duplicates", "late", "stray", "malformed", "workers_lost")
+RATES = ("accepted", "answered")
 
 
-@click.command(help="Ask a broker how it is.")
+@click.command(help="Ask a broker how it is: at its admin socket if this user may, else at its front.")
 @click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
+@click.option("--watch", is_flag=True, help="Again and again, with rates, until Ctrl-C.")
+@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, help="Seconds between; with --watch.")
 @with_settings
 @json_option
-def command(
-    connect: str | None,
-    settings: Settings,
-    json_to: str | None,
-) -> None:
-    """Print the report."""
+def command(connect: str | None, watch: bool, every: float, settings: Settings, json_to: str | None) -> None:
+    """Print the report, or watch it."""
+    if watch and json_to is not None:
+        raise click.UsageError("--watch is for people; ask again for another --json")
+    if not watch:
+        report = _report(connect, settings)
+        emit(report, json_to, lambda: _print(report))
+        return
+    from rich.live import Live
+
+    before, asked = _report(connect, settings), time.monotonic()
+    with Live(_picture(before), auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            report, now = _report(connect, settings), time.monotonic()
+            rates = {key: max(0.0, report[key] - before[key]) / (now - asked) for key in RATES}
+            live.update(_picture(report, rates), refresh=True)
+            before, asked = report, now
+
+
+def _report(connect: str | None, settings: Settings) -> dict[str, Any]:
+    """The whole report of an operator, or what a client may see."""
+    admin, timeout_s = settings.fleet.admin, settings.client.connect_timeout_s
+    if connect is None and Path(admin.removeprefix("ipc://")).is_socket() and obstacle(admin) is None:
+        answer = ask(admin, Message("STATUS"), timeout_s=timeout_s, credentials=credentials_for(admin, settings))
+        return {**answer, "endpoint": admin}
     endpoint = connect or settings.fleet.front
-    credentials = credentials_for(endpoint, settings)
-    with Client(endpoint, connect_timeout_s=settings.client.connect_timeout_s, credentials=credentials) as client:
-        report = client.status()
-    emit(report, json_to, lambda: _print(endpoint, report))
+    with Client(endpoint, connect_timeout_s=timeout_s, credentials=credentials_for(endpoint, settings)) as client:
+        return {**client.status(), "endpoint": endpoint}
 
 
-def _print(endpoint: str, report: dict[str, Any]) -> None:
+def _print(report: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
-    console.print(
-        f"broker at {endpoint}, up {report['uptime_s']:.0f} s: accepted {report['accepted']}, answered"
-        f" {report['answered']}, open {report['open']}, retains {report['retained_bytes']} bytes"
-    )
-    workers = Table("worker", "kind", "state", "leased", "silent ms", "pid", box=None)
-    for worker in report["workers"]:
-        workers.add_row(*(str(worker[key]) for key in ("name", "kind", "state", "leased", "silent_ms", "pid")))
-    console.print(workers)
-    for name, bank in sorted(report["banks"].items()):
-        console.print(f"bank {name} {bank[:12]}")
-    troubles = {**report["failed"], **{key: report[key] for key in TROUBLES}}
-    console.print("  ".join(f"{key} {n}" for key, n in troubles.items() if n) or "no failures")
+    Console().print(_picture(report))
+
+
+def _picture(report: dict[str, Any], rates: dict[str, float] | None = None) -> RenderableType:
+    """The report as tables: workers, queues, clients and their credit, banks, troubles, what happened last."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    speed = "".join(f", {key} {rate:.0f}/s" for key, rate in (rates or {}).items())
+    state = "draining" if report["draining"] else "up"
+    lines: list[RenderableType] = [
+        Text(
+            f"broker at {report['endpoint']}, {state} {report['uptime_s']:.0f} s: accepted {report['accepted']},"
+            f" answered {report['answered']}, open {report['open']} (oldest {report['oldest_s']:.1f} s), retains"
+            f" {report['retained_bytes']} bytes{speed}"
+        )
+    ]
+    tables = {
+        "workers": ("name", "kind", "state", "leased", "leased_bytes", "tasks", "silent_ms", "pid"),
+        "queues": ("stage", "queued"),
+        "clients": ("run", "open", "open_bytes", "silent_ms"),
+    }
+    for name, columns in tables.items():
+        if report[name] or name == "workers":
+            table = Table(*(f"{name[:-1]}" if n == 0 else c for n, c in enumerate(columns)), box=None)
+            for row in report[name]:
+                table.add_row(*(str(row[key])[:40] for key in columns))
+            lines.append(table)
+    lines += [Text(f"bank {name} {bank[:12]}") for name, bank in sorted(report["banks"].items())]
+    away = {f"turned away: {reason}": n for reason, n in report.get("turned_away", {}).items()}
+    troubles = {**report["failed"], **report["refused"], **{key: report[key] for key in TROUBLES}, **away}
+    lines.append(Text("  ".join(f"{key} {n}" for key, n in troubles.items() if n) or "no failures"))
+    lines += [Text(f"{note['ago_s']:8.0f} s ago  {note['what']}") for note in report.get("recent", ())[-8:]]
+    return Group(*lines)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from streamfeat.errors import InternalError
 from streamfeat.wire.messages import Array
@@ -37,6 +37,17 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("working", "abandon"): "orphaned",  # answered at its deadline, or the client left
     ("orphaned", "finish"): "done",  # the worker answered after all, handed it back or went away
 }
+
+
+class Served(NamedTuple):
+    """An accepted item that was answered: at which stage, with what code, and where its time went."""
+
+    op: str
+    bank: str | None
+    code: str
+    took_s: float
+    queue_s: float
+    compute_s: float
 
 
 @dataclass(eq=False, slots=True)

@@ -20,7 +20,7 @@ from streamfeat.errors import (
     TooLarge,
     Unavailable,
 )
-from streamfeat.wire.leases import Deadlines, Lease
+from streamfeat.wire.leases import Deadlines, Lease, Served
 from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Item, Message, failed_item
 from streamfeat.wire.peers import Client, Worker
@@ -50,6 +50,7 @@ class Ledger:
         self.refused: Counter[str] = Counter()
         self.notes: deque[str] = deque(maxlen=1000)
         self.dead_letters: deque[Letter] = deque()
+        self.served: deque[Served] = deque(maxlen=10_000)  # for whoever measures; nobody need take them
         self._deadlines = Deadlines()
         self._answers: dict[Client, list[Item]] = {}
         self._revoked: OrderedDict[int, None] = OrderedDict()
@@ -278,6 +279,11 @@ class Ledger:
             for lease in tuple(client.leases.values()):
                 self.give_up(lease, Unavailable("the broker is stopping; send it again to the next one"), now)
 
+    def take_served(self) -> Sequence[Served]:
+        """What was answered since the last call, as far as it is remembered."""
+        served, self.served = self.served, deque(maxlen=self.served.maxlen)
+        return served
+
     def take_answers(self) -> Iterable[tuple[Client, Message]]:
         """The REPLYs that have come together, each for its client."""
         answers, self._answers = self._answers, {}
@@ -302,6 +308,9 @@ class Ledger:
                 reply.setdefault("bank", lease.route.bank)
         else:
             self.failed[reply["error"]["code"]] += 1
+        op, code = lease.route.stages[-1].partition(":")[0], "OK" if reply["ok"] else reply["error"]["code"]
+        took_s, compute_s = now - lease.accepted, lease.compute_ms / 1000
+        self.served.append(Served(op, lease.route.bank, code, took_s, lease.queue_s, compute_s))
         item = Item(reply, arrays)
         self.replies.put(lease.client.run, item)
         self._answers.setdefault(lease.client, []).append(item)

@@ -58,6 +58,7 @@ COUNTS = (
     "late",
     "stray",
     "malformed",
+    "workers_lost",
 )
 """The counters that a report always has, at zero too."""
 

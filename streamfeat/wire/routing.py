@@ -261,6 +261,7 @@ class Broker:
 
     def _lose_worker(self, worker: Worker, why: str, now: float) -> None:
         self.ledger.notes.append(f"worker {worker.name} {why}: {len(worker.leases)} leases go elsewhere")
+        self.ledger.counts["workers_lost"] += 1
         self._remove_worker(worker)
         self.ledger.lose(worker, now)
 

@@ -51,7 +51,7 @@ DECODED_OR_REFUSED = {
     "derived_truncated_data.wav": r"6914 .*3456",
     "derived_zero_channels.wav": "0 channels",
     "desphere_shorten_gate.sph": "shorten",
-    "hound_fuzz_crash-24728523.wav": "data chunk",
+    "hound_fuzz_crash-24728523.wav": "fmt chunk says 655360 bytes",
     "scipy_44100Hz-le-1ch-4bytes-early-eof.wav": r"17640 .*944",
     "pillow_bmp_b_reallybig.bmp": r"6000000000000 pixels",
     "pillow_bmp_b_shortfile.bmp": "cut short",

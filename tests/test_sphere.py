@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.signals import encode_sphere, parse_header, read_sphere, write_sphere
-from streamfeat.signals.sphere import ByteOrder, encode_header
+from streamfeat.signals.sphere import ByteOrder, decode_sphere, encode_header
 from tests.files import shared, shorten, sphere_header
 from tests.strategies import field_names, int16_frames, int16_samples
 
@@ -234,3 +235,62 @@ def test_shorten_made_by_others() -> None:
     assert len(read_sphere((folder / "derived_embedded_shorten.sph").read_bytes()).samples) == 4096
     with pytest.raises(InvalidArgument, match="shorten"):
         read_sphere((folder / "desphere_shorten_gate.sph").read_bytes())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    frames=int16_frames,
+    width=st.integers(1, 4),
+    big=st.booleans(),
+    planar=st.booleans(),
+    extra=st.binary(max_size=3),
+    counted=st.booleans(),
+    length=st.sampled_from([1024, 2048]),
+    order=st.randoms(),
+)
+def test_every_layout_holds_the_same_samples(
+    *,
+    frames: NDArray[np.int16],
+    width: int,
+    big: bool,
+    planar: bool,
+    extra: bytes,
+    counted: bool,
+    length: int,
+    order: random.Random,
+) -> None:
+    """1 to 4 bytes of either order, channels interleaved or one after the other, fields in any order, any header."""
+    n, n_channels = frames.shape
+    whole = frames.astype(np.int64) if width > 1 else frames.astype(np.int64) >> 4
+    scaled = whole * 2 ** (8 * (width - 2)) if width > 2 else whole
+    raw = (scaled.T if planar else scaled).reshape(-1).astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
+    fields: dict[str, str | int] = {
+        "channel_count": n_channels,
+        "sample_rate": 20000,
+        "sample_n_bytes": width,
+        "sample_byte_format": "0123"[:width][:: -1 if big else 1],
+        "channels_interleaved": "FALSE" if planar else "TRUE",
+    }
+    if counted:
+        fields["sample_count"] = n
+    mixed = list(fields.items())
+    order.shuffle(mixed)
+    data = sphere_header(dict(mixed), length) + (raw[:, ::-1] if big else raw).tobytes()
+    recording = decode_sphere(data + (extra if counted else b""))
+    assert recording.frames.shape == (n, n_channels)
+    got = recording.frames if width < 3 else recording.frames * 32768
+    np.testing.assert_array_equal(got, whole if width > 1 else whole << 8)
+
+
+def test_what_follows_the_count_is_told() -> None:
+    """Whole samples after the last one counted: left out, with both numbers."""
+    recording = decode_sphere(made(sample_count=150))
+    assert len(recording.frames) == 150
+    assert recording.warnings == ("sample_count says 150 samples, 200 are there: the rest is left out",)
+
+
+def test_an_unknown_layout_of_channels_is_refused() -> None:
+    """Neither TRUE nor FALSE."""
+    two = np.stack([RAMP, RAMP], axis=1)
+    with pytest.raises(InvalidArgument, match="channels_interleaved"):
+        decode_sphere(made(two, channel_count=2, channels_interleaved="maybe"))

@@ -53,11 +53,11 @@ def plain_riff(data: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
     """
     order = ">" if data[:4] == b"RIFX" else "<"
     chunks = _walk(data, order)
-    if chunks.format is None or chunks.data is None:
-        missing = "fmt" if chunks.format is None else "data"
-        raise InvalidArgument(f"{name}: RIFF without a {missing} chunk; the file is cut short or no recording")
-    head = _whole(data, chunks.format, "fmt", name)
-    codec, block = _check_format(head, order, name)
+    if chunks.format is None:
+        raise InvalidArgument(f"{name}: RIFF without a fmt chunk; the file is cut short or no recording")
+    head, codec, block = _plain_format(_whole(data, chunks.format, "fmt", name), order, name)
+    if chunks.data is None:
+        raise InvalidArgument(f"{name}: RIFF without a data chunk; the file is cut short or no recording")
     warnings = ["the data chunk has no length (a piped file): read to the end"] if chunks.piped else []
     body = _whole(data, chunks.data, "data", name)
     if not body:
@@ -78,8 +78,6 @@ def _walk(data: bytes, order: str) -> _Chunks:
     long_bytes: int | None = None
     at = 12
     while at + 8 <= len(data):
-        if at % 2 == 0 and _misplaced(data, at):
-            at -= 1
         kind, (size,) = data[at : at + 4], struct.unpack_from(f"{order}I", data, at + 4)
         start = at + 8
         if kind == b"ds64" and start + 16 <= len(data):  # RF64 keeps the length of `data` here
@@ -90,16 +88,13 @@ def _walk(data: bytes, order: str) -> _Chunks:
             if size >= PIPED_BYTES or (size == 0 and _unfinished(data, order, start)):
                 return _Chunks(found.get(b"fmt "), found.get(b"fact"), (start, len(data) - start), piped=True)
         found.setdefault(kind, (start, size))
-        at = start + size + size % 2
+        end = start + size
+        at = end if size % 2 and _names_chunk(data[end : end + 4]) else end + size % 2
     return _Chunks(found.get(b"fmt "), found.get(b"fact"), found.get(b"data"), piped=False)
 
 
-def _misplaced(data: bytes, at: int) -> bool:
-    """Whether a chunk's name starts one byte before `at`, where a pad byte was forgotten, and none at `at`."""
-    return not _names_chunk(data[at : at + 4]) and at > 12 and _names_chunk(data[at - 1 : at + 3])
-
-
 def _names_chunk(word: bytes) -> bool:
+    """Whether a chunk begins here, where a pad byte is due: that is zero, a name is not."""
     return len(word) == 4 and word.isascii() and word.decode("ascii").isprintable() and word[:1].isalpha()
 
 
@@ -119,22 +114,26 @@ def _whole(data: bytes, chunk: tuple[int, int], kind: str, name: str) -> bytes:
     return data[start : start + size]
 
 
-def _check_format(head: bytes, order: str, name: str) -> tuple[int, int]:
-    """Codec and bytes a frame, of a format that can be read."""
+def _plain_format(head: bytes, order: str, name: str) -> tuple[bytes, int, int]:
+    """The format without its extension (which libsndfile does not read in RIFX), its codec, and bytes a frame."""
     if len(head) < 16:
         raise InvalidArgument(f"{name}: the fmt chunk has {len(head)} bytes, 16 are needed; the file is damaged")
-    codec, n_channels, rate_hz, _, block, n_bits = struct.unpack_from(f"{order}HHIIHH", head)
+    codec, n_channels, rate_hz, speed, block, n_bits = struct.unpack_from(f"{order}HHIIHH", head)
     if codec == _EXTENSIBLE:
         if len(head) < 40:
             raise InvalidArgument(f"{name}: an extensible fmt chunk has 40 bytes, got {len(head)}; the file is damaged")
-        (codec,) = struct.unpack_from(f"{order}H", head, 24)
+        (codec,) = struct.unpack_from(f"{order}I", head, 24)
+        if codec > 0xFFFF:  # a GUID in the other order: some RIFX have it so
+            (codec,) = struct.unpack_from("<I" if order == ">" else ">I", head, 24)
+        if codec in _WHOLE_FRAMES:
+            head = struct.pack(f"{order}HHIIHHH", codec, n_channels, rate_hz, speed, block, n_bits, 0)
     if codec not in _CODECS:
         known = f" ({_REFUSED[codec]})" if codec in _REFUSED else ""
         raise InvalidArgument(f"{name}: RIFF with codec 0x{codec:04x}{known} is not read; convert it to PCM")
     if not n_channels or not rate_hz:
         raise InvalidArgument(f"{name}: the fmt chunk says {n_channels} channels at {rate_hz} Hz; the file is damaged")
     # a block that does not hold one sample of each channel is not believed; libsndfile goes by the bits as well
-    return codec, max(block, n_channels * -(-n_bits // 8))
+    return head, codec, max(block, n_channels * -(-n_bits // 8))
 
 
 def _joined(parts: list[tuple[bytes, bytes]], order: str) -> bytes:

@@ -1,8 +1,9 @@
 """The whole line once: a synthesised corpus and handwritten digits through a fleet of real processes.
 
 Audio: espeak-ng "speakers" in TIDIGITS' layout, trained on some and tested on others. Images: scikit-learn's digits
-enlarged to 28 x 28, trained upright, tested set down at random within +-3 px and +-20 degrees. Each with its bank and
-with the same pipeline at |G| = 1, so that what invariance is worth can be read off.
+enlarged to 28 x 28, trained upright, tested set down at random within +-3 px and +-20 degrees. Each with three banks:
+the best preset (orbits of patches), the papers' global orbits, and these at |G| = 1, so that what invariance is worth
+can be read off.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from streamfeat.bank import open_bank
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Failure, Readable, deliver, labels_of, rate_report
-from streamfeat.errors import ConfigError
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.learn.rls import RLS
 from streamfeat.presets import ensure_bank
+from streamfeat.presets.unlabelled import enlarge, load_small_digits
 from streamfeat.signals import Signal
 from streamfeat.signals.corpus import open_corpus
 from streamfeat.synth import synthesise_corpus
@@ -37,6 +38,14 @@ N_TRAIN_DIGITS = 1000
 SHIFT_PX = 3
 TURN_DEG = 20.0
 CURVE_SPEAKERS = (2, 4, 8, 16)
+
+WAYS = {
+    task: {"patches": (f"digits-{task}", False), "global": (f"global-{task}", False), "plain": (f"global-{task}", True)}
+    for task in ("audio", "image")
+}
+"""Orbits of patches, the papers' orbits of the whole, and no orbits, for each task: preset, and whether at |G| = 1."""
+
+CURVE_NAMES = {"patches": "orbits of patches", "global": "orbits of the whole", "plain": "|G| = 1"}
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
@@ -59,11 +68,14 @@ class Task:
     """One half of the demonstration: what is trained on, what is tested, by which bank."""
 
     name: str
-    preset: str
+    presets: Mapping[str, tuple[str, bool]]
+    """Way of making features -> its preset, and whether that at |G| = 1."""
     train: Sequence[Readable]
     test: Sequence[Readable]
     speakers: Sequence[str | None] | None = None
     """Of the training items, where they have any."""
+    unlabelled: Sequence[Signal] | None = None
+    """What banks are built from; None: what the presets take by themselves."""
 
 
 @dataclass
@@ -73,6 +85,7 @@ class Outcome:
     sent: int = 0
     failed: list[Failure] = field(default_factory=list)
     accuracy: float = 0.0
+    accuracy_global: float = 0.0
     accuracy_plain: float = 0.0
     accuracy_neighbour: float = 0.0
     truth: list[Any] = field(default_factory=list)
@@ -87,6 +100,7 @@ class Outcome:
             "failed": len(self.failed),
             "failures": [failure.as_dict() for failure in self.failed],
             "accuracy": round(self.accuracy, 4),
+            "accuracy_global": round(self.accuracy_global, 4),
             "accuracy_plain": round(self.accuracy_plain, 4),
             "accuracy_neighbour": round(self.accuracy_neighbour, 4),
         }
@@ -127,31 +141,32 @@ def run_quickstart(
         )
     tasks = (_audio_task(corpus_path), _image_task(seed))
     banks = {
-        (task.name, plain): ensure_bank(task.preset, folder / "banks", plain=plain, say=say)
+        task.name: {
+            way: ensure_bank(preset, folder / "banks", signals=task.unlabelled, plain=plain, say=say)
+            for way, (preset, plain) in task.presets.items()
+        }
         for task in tasks
-        for plain in (False, True)
     }
     total = Delivery()
     outcomes: dict[str, Outcome] = {}
     settings = replace(settings, fleet=replace(settings.fleet, bank_dir=str(folder / "banks")))
     with private_settings(settings, state_dir=folder / "state") as private:
         log_dir = folder / "log"
-        paths = list(banks.values())
+        paths = [path for own in banks.values() for path in own.values()]
         say("starting broker, 2 feature workers, learner and index")
         with (
             LocalFleet(private, paths, n_workers=2, learner=True, index=True, log_dir=log_dir) as fleet,
             Client(fleet.front, timeout_s=settings.client.timeout_s) as client,
         ):
             for task in tasks:
-                own = {plain: banks[task.name, plain] for plain in (False, True)}
-                outcomes[task.name] = _run_task(client, task, own, total, progress)
+                outcomes[task.name] = _run_task(client, task, banks[task.name], total, progress)
     summary = {
         **{name: outcome.summary() for name, outcome in outcomes.items()},
         **rate_report(total.latencies_ms, total.wall_s),
         "wall_s": round(time.monotonic() - started, 1),
         "picture": str(folder / "quickstart.png"),
     }
-    draw(folder / "quickstart.png", outcomes, banks["audio", False], banks["image", False])
+    draw(folder / "quickstart.png", outcomes, banks["audio"]["global"], banks["image"]["global"])
     part = folder / ".summary.json.part"
     part.write_text(json.dumps(summary, indent=2) + "\n")
     part.replace(folder / "summary.json")
@@ -162,28 +177,17 @@ def _audio_task(corpus_path: Path) -> Task:
     utterances = open_corpus(corpus_path).utterances
     train = [u for u in utterances if u.split == "train"]
     test = [u for u in utterances if u.split == "test"]
-    return Task("audio", "digits-audio", train, test, [u.speaker for u in train])
+    return Task("audio", WAYS["audio"], train, test, speakers=[u.speaker for u in train])
 
 
 def _image_task(seed: int) -> Task:
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ConfigError("the quickstart needs scikit-learn: pip install 'streamfeat[quickstart]'") from error
-    digits = load_digits()
-    pictures = [enlarge(picture) for picture in digits.images]
-    labels = [int(label) for label in digits.target]
+    small, shown = load_small_digits()
+    pictures, labels = [enlarge(digit) for digit in small], [int(label) for label in shown]
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(pictures))
     train = [Picture(f"digit-{i}", labels[i], pictures[i]) for i in order[:N_TRAIN_DIGITS]]
     test = [Picture(f"digit-{i}-moved", labels[i], set_down(pictures[i], rng)) for i in order[N_TRAIN_DIGITS:]]
-    return Task("image", "digits-image", train, test)
-
-
-def enlarge(digit: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """An 8 x 8 digit of 0..16 as 28 x 28 of 0..255, bicubic."""
-    small = Image.fromarray(np.round(digit * (255.0 / 16.0)).astype(np.uint8))
-    return np.asarray(small.resize((28, 28), Image.Resampling.BICUBIC))
+    return Task("image", WAYS["image"], train, test, unlabelled=[picture.read() for picture in train])
 
 
 def set_down(picture: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -199,15 +203,15 @@ def set_down(picture: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np
     return np.asarray(turned)
 
 
-def _run_task(client: Client, task: Task, banks: Mapping[bool, Path], total: Delivery, progress: Progress) -> Outcome:
-    """Train and test one task with its bank and with the plain one; index and search with its bank."""
+def _run_task(client: Client, task: Task, banks: Mapping[str, Path], total: Delivery, progress: Progress) -> Outcome:
+    """Train and test one task with each of its banks; index and search with the best."""
     outcome = Outcome()
 
-    def send(items: Sequence[Readable], stage: str, plain: bool, stream: str = "") -> Delivery:
-        bank = open_bank(banks[plain], verify=False)
+    def send(items: Sequence[Readable], stage: str, way: str, stream: str = "") -> Delivery:
+        bank = open_bank(banks[way], verify=False)
         # a model belongs to one bank: its name carries the hash, so that a rebuilt bank starts a new one
         target = f"{task.name}-{bank.hash[:8]}"
-        label = f"{task.name}{' plain' if plain else ''}: {stage or 'features'}"
+        label = f"{task.name} {way}: {stage or 'features'}"
         with progress(label, len(items)) as advance:
             delivery = deliver(
                 client,
@@ -225,24 +229,25 @@ def _run_task(client: Client, task: Task, banks: Mapping[bool, Path], total: Del
             client.fit(target)
         return delivery
 
-    for plain in (False, True):
-        send(task.train, "learn", plain, stream=f"{task.name}-train")
-        tested = send(task.test, "classify", plain)
+    accuracy: dict[str, float] = {}
+    for way in banks:
+        send(task.train, "learn", way, stream=f"{task.name}-train")
+        tested = send(task.test, "classify", way)
         truth = labels_of(task.test, tested.positions)
         predicted = [result.label for result in tested.results]
-        accuracy = _agreement(truth, predicted)
-        if plain:
-            outcome.accuracy_plain = accuracy
-        else:
-            outcome.accuracy, outcome.truth, outcome.predicted = accuracy, truth, predicted
-    send(task.train, "insert", False, stream=f"{task.name}-train")
-    searched = send(task.test, "search", False)
+        accuracy[way] = _agreement(truth, predicted)
+        if way == "patches":
+            outcome.truth, outcome.predicted = truth, predicted
+    outcome.accuracy, outcome.accuracy_global = accuracy["patches"], accuracy["global"]
+    outcome.accuracy_plain = accuracy["plain"]
+    send(task.train, "insert", "patches", stream=f"{task.name}-train")
+    searched = send(task.test, "search", "patches")
     nearest = [result.fields["labels"][0] for result in searched.results]
     outcome.accuracy_neighbour = _agreement(labels_of(task.test, searched.positions), nearest)
     if task.name == "audio":
-        for plain in (False, True):
-            train, test = send(task.train, "", plain), send(task.test, "", plain)
-            outcome.curve["|G| = 1" if plain else "invariant"] = _speaker_curve(task, train, test)
+        for way in banks:
+            train, test = send(task.train, "", way), send(task.test, "", way)
+            outcome.curve[CURVE_NAMES[way]] = _speaker_curve(task, train, test)
     return outcome
 
 

@@ -157,7 +157,7 @@ def test_help_is_there_and_costs_no_numpy(cli: Terminal) -> None:
         (["bank", "show", "digits-audio", "--png", "/nowhere/a.png"], "/nowhere/a.png"),
         (["stream", "/nowhere"], "/nowhere: no such file or folder"),
         (["push", "/nowhere"], "/nowhere: no such file or folder"),
-        (["bank", "build", "digits-vidio"], "no preset 'digits-vidio'; there are digits-audio"),
+        (["bank", "build", "digits-vidio"], "no preset 'digits-vidio'; there are colour, digits-audio"),
         (["bank", "show", "zzz"], "no bank 'zzz'"),
         (["serve"], "Missing option '--bank'"),
         (["serve", "--bank", "zzz"], "no bank 'zzz'"),

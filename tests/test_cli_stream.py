@@ -85,7 +85,7 @@ def test_saved_features_are_those_of_the_feature_map(
     feature_map = FeatureMap.open(audio_bank)
     with np.load(out) as saved:
         np.testing.assert_array_equal(saved["features"], feature_map.transform(u.read() for u in utterances))
-        assert saved["features"].dtype == np.uint16
+        assert saved["features"].dtype == np.float32
         assert saved["labels"].tolist() == [u.label for u in utterances]
         assert saved["names"].tolist() == [u.name for u in utterances]
         assert str(saved["bank"]) == feature_map.bank_hash

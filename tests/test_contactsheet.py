@@ -11,14 +11,14 @@ from streamfeat.bank import Bank, build_bank, open_bank, orbits, template_vector
 from streamfeat.bankspec import BankSpec
 from streamfeat.contactsheet import GAP, cell_pixels, contact_sheet
 from streamfeat.errors import InvalidArgument
+from streamfeat.presets import ensure_bank
 from tests.test_bankspec import small
 
 
 @pytest.fixture(scope="module")
-def bank(audio_bank: Path) -> Bank:
-    """The image bank."""
-    [path] = audio_bank.parent.glob("digits-image-*")
-    return open_bank(path)
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Bank:
+    """Pictures and their orbits."""
+    return open_bank(ensure_bank("global-image", tmp_path_factory.mktemp("pictures")))
 
 
 def test_rows_are_templates_and_columns_their_orbit(bank: Bank) -> None:
@@ -36,9 +36,9 @@ def test_rows_are_templates_and_columns_their_orbit(bank: Bank) -> None:
         assert set(strip[:GAP].ravel().tolist()) == {255}
 
 
-def test_never_more_than_there_is(bank: Bank, audio_bank: Path) -> None:
+def test_never_more_than_there_is(bank: Bank, tmp_path: Path) -> None:
     """Rows up to m, columns up to |G|, each element once."""
-    audio = open_bank(audio_bank)
+    audio = open_bank(ensure_bank("global-audio", tmp_path))
     sheet = contact_sheet(audio, n_templates=1, n_elements=1000)
     narrow = contact_sheet(audio, n_templates=1, n_elements=audio.only.n_group)
     assert sheet.size == narrow.size

@@ -71,11 +71,11 @@ def test_a_bank_that_was_changed(tmp_path: Path, audio_bank: Path) -> None:
     for file in audio_bank.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     assert checks(bank_dir=tmp_path)["banks"].ok
-    changed = copy / "templates.npy"
+    changed = copy / "s0_templates.npy"
     changed.write_bytes(changed.read_bytes()[:-8] + b"\1" * 8)
     check = checks(bank_dir=tmp_path)["banks"]
     assert not check.ok
-    assert "templates.npy" in check.found
+    assert "s0_templates.npy" in check.found
     assert f"remove {copy}" in check.remedy
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamfeat.bank import build_bank, open_bank
 from streamfeat.bankspec import BankSpec
-from streamfeat.errors import NotFound
+from streamfeat.errors import ConfigError, NotFound
 from streamfeat.presets import build_named, ensure_bank, preset_names, preset_signals, read_signals
 from streamfeat.signals import open_corpus
 from tests.files import png
@@ -18,11 +18,11 @@ from tests.files import png
 
 def test_every_preset_is_a_spec() -> None:
     """Each TOML file reads as a spec of its own name, and the defaults of `stream` and `push` are among them."""
-    assert {"digits-audio", "digits-image"} <= set(preset_names())
+    assert {"digits-audio", "digits-image", "rotated-image", "faces", "colour"} <= set(preset_names())
     assert [BankSpec.preset(name).name for name in preset_names()] == list(preset_names())
 
 
-@pytest.mark.parametrize("name", ["digits-audio", "digits-image", "digits-tempo"])
+@pytest.mark.parametrize("name", ["digits-audio", "digits-image", "global-audio", "global-image", "paper-a-tidigits"])
 def test_a_preset_is_built_once(name: str, tmp_path: Path) -> None:
     """The second time the bank is found, whether asked for by preset, bank name, hash or path."""
     said: list[str] = []
@@ -36,21 +36,21 @@ def test_a_preset_is_built_once(name: str, tmp_path: Path) -> None:
 
 def test_a_preset_of_another_version_is_built_again(tmp_path: Path) -> None:
     """A bank of the name, from another spec, is not taken for it; both lie there."""
-    spec = BankSpec.preset("digits-audio")
+    spec = BankSpec.preset("global-audio")
     other = build_bank(spec.of_one(spec.name, templates=replace(spec.only.templates, m=16))).save(tmp_path)
-    path = ensure_bank("digits-audio", tmp_path)
+    path = ensure_bank("global-audio", tmp_path)
     assert path != other
     assert open_bank(path).only.m == spec.only.templates.m
-    assert ensure_bank("digits-audio", tmp_path) == path
+    assert ensure_bank("global-audio", tmp_path) == path
 
 
 def test_plain_is_a_bank_of_its_own(tmp_path: Path) -> None:
     """|G| = 1 under its own name, found again, beside the full one."""
     said: list[str] = []
-    plain = ensure_bank("digits-audio", tmp_path, plain=True, say=said.append)
-    full = ensure_bank("digits-audio", tmp_path, say=said.append)
+    plain = ensure_bank("global-audio", tmp_path, plain=True, say=said.append)
+    full = ensure_bank("global-audio", tmp_path, say=said.append)
     assert (open_bank(plain).only.n_group, open_bank(full).only.n_group) == (1, 15)
-    assert ensure_bank("digits-audio", tmp_path, plain=True, say=said.append) == plain
+    assert ensure_bank("global-audio", tmp_path, plain=True, say=said.append) == plain
     assert len(said) == 2
 
 
@@ -58,17 +58,38 @@ def test_what_is_neither_preset_nor_bank(tmp_path: Path) -> None:
     """NotFound; it lists what there is."""
     with pytest.raises(NotFound, match=r"no bank 'digits'.*there are: none"):
         ensure_bank("digits", tmp_path)
-    with pytest.raises(NotFound, match=r"there are digits-audio, .*a spec is a file ending in \.toml"):
+    with pytest.raises(NotFound, match=r"there are colour, .*a spec is a file ending in \.toml"):
         build_named("digits", tmp_path)
 
 
 def test_signals_of_presets() -> None:
     """None where everything is drawn at random; else every word of the synthetic speakers, the same each time."""
-    assert preset_signals("digits-audio") == []
-    first, second = preset_signals("digits-waveform"), preset_signals("digits-waveform")
+    assert preset_signals("global-audio") == []
+    first, second = preset_signals("digits-audio"), preset_signals("paper-a-tidigits-waveform")
     assert len(first) == 24 * 11
     for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one.samples, other.samples)
+
+
+def test_pictures_of_presets() -> None:
+    """Small digits for digits, the same ones turned for pictures at any angle, a user's own for everything else."""
+    upright, turned = preset_signals("digits-image"), preset_signals("rotated-image")
+    assert len(upright) == len(turned) == 1797
+    assert upright[0].samples.shape == turned[0].samples.shape == (28, 28)
+    assert not np.array_equal(upright[0].samples, turned[0].samples)
+    assert preset_signals("global-image") == []
+    with pytest.raises(ConfigError, match=r"'faces' takes its templates from pictures of your own; .* --from"):
+        preset_signals("faces")
+
+
+def test_a_preset_is_built_from_what_is_given(tmp_path: Path) -> None:
+    """Signals of the caller's instead of the preset's own; what draws everything at random has no use for them."""
+    given = preset_signals("digits-image")[:400]
+    own = ensure_bank("digits-image", tmp_path / "own", signals=given)
+    assert own.name != ensure_bank("digits-image", tmp_path / "usual").name
+    said: list[str] = []
+    ensure_bank("global-image", tmp_path / "own", signals=given, say=said.append)
+    assert len(said) == 1
 
 
 def test_signals_are_read_from_whatever_lies_there(corpus: Path, tmp_path: Path) -> None:

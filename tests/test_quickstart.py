@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from streamfeat.delivery import Failure
-from streamfeat.quickstart import SHIFT_PX, Outcome, enlarge, set_down
+from streamfeat.presets.unlabelled import enlarge
+from streamfeat.quickstart import SHIFT_PX, Outcome, set_down
 
 
 def test_a_digit_is_enlarged_to_28_by_28() -> None:
@@ -73,6 +74,7 @@ def test_an_outcome_counts_in_json() -> None:
         "failed": 1,
         "failures": [{"file": "a", "code": "CODE", "reason": "why"}],
         "accuracy": 0.9877,
+        "accuracy_global": 0.0,
         "accuracy_plain": 0.5,
         "accuracy_neighbour": 0.0,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,9 @@ from streamfeat.bank import build_bank, find_bank, list_banks, open_bank
 from streamfeat.bankspec import BankSpec, presets
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 from streamfeat.orbits import Orbits, takes_orbits
+from streamfeat.presets.unlabelled import preset_signals
 from streamfeat.signals import Signal, open_corpus, open_images, read_arrays, read_audio
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
-from streamfeat.synth import synthesise_corpus
-
-N_SPEAKERS = 24
-"""Synthetic speakers whose words are an audio preset's unlabelled recordings."""
 
 Say = Callable[[str], None]
 
@@ -28,7 +24,14 @@ def preset_names() -> tuple[str, ...]:
     return presets()
 
 
-def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = lambda _: None) -> Path:
+def ensure_bank(
+    name: str,
+    bank_dir: Path,
+    *,
+    signals: Sequence[Signal] | None = None,
+    plain: bool = False,
+    say: Say = lambda _: None,
+) -> Path:
     """The directory of a bank; a preset that is not there yet, or is of another version, is built.
 
     Parameters
@@ -37,6 +40,8 @@ def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = la
         A preset, a bank's name or hash, or a bank's directory.
     bank_dir : Path
         Where banks are kept.
+    signals : sequence of Signal, optional
+        What a preset that is not there yet is built from; None: see `preset_signals`.
     plain : bool
         The preset's pipeline with |G| = 1.
     say : callable
@@ -50,13 +55,15 @@ def ensure_bank(name: str, bank_dir: Path, *, plain: bool = False, say: Say = la
     if name not in preset_names():
         return find_bank(bank_dir, name)
     spec = _wanted(BankSpec.preset(name), plain)
+    if not spec.needs_signals:
+        signals = None
     try:
         found = find_bank(bank_dir, spec.name)
     except NotFound:
-        return build_named(name, bank_dir, plain=plain, say=say)
+        return build_named(name, bank_dir, signals=signals, plain=plain, say=say)
     if _covers(open_bank(found, verify=False).spec.as_dict(), spec.as_dict()):
         return found
-    return build_named(name, bank_dir, plain=plain, say=say)
+    return build_named(name, bank_dir, signals=signals, plain=plain, say=say)
 
 
 def build_named(
@@ -104,22 +111,6 @@ def build_named(
     path = build_bank(spec, signals, orbits=orbits).save(bank_dir)
     say(f"built bank {path.name}")
     return path
-
-
-def preset_signals(name: str) -> list[Signal]:
-    """Unlabelled recordings that a preset's templates and thresholds are taken from.
-
-    Audio presets take the words of synthetic espeak-ng speakers (extra `synth`), so that no recording of a user's own
-    corpus is in the bank. Presets that draw everything at random need none, and get an empty list.
-    """
-    spec = BankSpec.preset(name)
-    if not spec.needs_signals:
-        return []
-    with tempfile.TemporaryDirectory(prefix="streamfeat-") as folder:
-        corpus = synthesise_corpus(
-            Path(folder) / "corpus", n_train_speakers=N_SPEAKERS, n_test_speakers=0, takes="a", strings=False, seed=1
-        )
-        return [utterance.read() for utterance in open_corpus(corpus).utterances]
 
 
 def read_signals(sources: Sequence[Path], arrays: bool = False) -> list[Signal]:

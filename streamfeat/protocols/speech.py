@@ -54,6 +54,15 @@ class Spoken:
         """Which are the protocol's."""
         return np.arange(len(self.signals)) < len(self.signals) - self.n_given
 
+    @property
+    def given_speakers(self) -> set[str]:
+        """Who speaks what was given: nothing of them may be in a bank."""
+        return set(self.speakers[~self.own].tolist())
+
+    def by(self, speakers: set[str]) -> NDArray[np.bool_]:
+        """Which are spoken by one of these."""
+        return np.isin(self.speakers, sorted(speakers))
+
     def said_in(self, takes: range) -> NDArray[np.bool_]:
         """Which of the protocol's are one of these takes."""
         return self.own & (self.takes >= takes.start) & (self.takes < takes.stop)
@@ -74,7 +83,7 @@ def plan_fsdd(source: Source) -> Plan:
     return Plan(
         labels=[*spoken.labels, *(spoken.labels[row] for row, _ in trouble.items)],
         read=trouble.read,
-        templates=_arabic_templates(source),
+        templates=_arabic_templates(source, spoken.given_speakers),
         trials=trials,
         speakers=[str(spoken.speakers[row]) for row in (*range(len(spoken.signals)), *(r for r, _ in trouble.items))],
         clean={f"10 takes, {name}": clean for name in TROUBLES},
@@ -100,7 +109,7 @@ def plan_arabic(source: Source) -> Plan:
     return Plan(
         labels=spoken.labels,
         read=spoken.signals.__getitem__,
-        templates=lambda: spoken.signals[:n_train],
+        templates=lambda: [spoken.signals[i] for i in rows_of(of_train & ~spoken.by(spoken.given_speakers))],
         trials=tuple(trials),
         speakers=[str(speaker) for speaker in spoken.speakers],
         notes=("templates and thresholds from the training speakers alone",),
@@ -162,10 +171,10 @@ def _by_knowing(spoken: Spoken, tested: Rows, trained: set[str]) -> Iterator[tup
         yield speaker, tested[held == speaker]
 
 
-def _arabic_templates(source: Source) -> Callable[[], list[Signal]]:
+def _arabic_templates(source: Source, without: set[str]) -> Callable[[], list[Signal]]:
     def read() -> list[Signal]:
         path = need(source.data, ARABIC_TRAIN, "the Arabic digits' training zip, which templates are taken from")
-        utterances = open_corpus(path).utterances
+        utterances = [u for u in open_corpus(path).utterances if u.speaker not in without]
         with source.progress("reading templates", len(utterances)) as advance:
             return read_all(utterances, advance)
 

@@ -3,8 +3,8 @@
 A block of `LANES` templates meets all group elements of a few items, and whoever asked pools the result while it is in
 cache: 441 x 64 projections are 110 KB. All of them are never there at once.
 
-An item's projections do not depend on the items beside it: rows are filled up to `ROWS` with zeros and every row goes
-through the same sums (`kernels.project`).
+An item's projections do not depend on the items beside it: every row goes through the same sums, whatever the number of
+rows (`kernels.project`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ from streamfeat.kernels.project import project, project_orbits, rescale
 from streamfeat.streams import Stream
 
 ROWS_AT_ONCE = 32
-"""Items share a pass until they have this many rows: a bank without a group would waste three rows in four."""
+"""Items share a pass until they have this many rows: a bank without a group would waste three rows in four, and stored
+orbits are read from memory once a pass, which takes longer than multiplying them by a few rows."""
+
+PROJECTED_BYTES = 4 << 20
+"""Items share a pass over stored orbits as long as their projections on a block of templates fit here."""
 
 
 def items_at_once(stream: Stream) -> int:
     """How many items one pass over the stream's templates takes."""
     if not stream.spec.window.whole:
         return 1
-    return ROWS if stream.form == "dense" else max(1, ROWS_AT_ONCE // stream.n_group)
+    if stream.form == "dense":
+        return min(max(PROJECTED_BYTES // (4 * LANES * stream.n_group), 1), ROWS_AT_ONCE)
+    return max(1, ROWS_AT_ONCE // stream.n_group)
 
 
 def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]:
@@ -52,12 +58,12 @@ def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]
         return
     n, G = len(vectors), stream.n_group
     if stream.form == "dense":
-        X = _rows(stream, ROWS)
-        X[:n, : stream.d] = vectors
-        P = np.empty((ROWS, G, LANES), np.float32)
+        X = _rows(stream, n)
+        X[:, : stream.d] = vectors
+        P = np.empty((n, G, LANES), np.float32)
         for block, orbits in enumerate(stream.arrays["orbits"]):
             project_orbits(X, orbits, P)
-            yield block, P[:n]
+            yield block, P
         return
     X = move(stream, vectors)
     flat = np.empty((len(X), LANES), np.float32)

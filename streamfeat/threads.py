@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from math import ceil, inf
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,8 +30,54 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Cores that this process may use: those it may run on, or fewer where its CPU quota is for fewer."""
+    cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    return cores if quota == inf else max(1, min(cores, ceil(quota)))
+
+
+def n_threads() -> int:
+    """Threads for a process that shares its machine: one, or as many as whoever set its CPU quota gave it cores."""
+    quota = cpu_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    return 1 if quota == inf else n_cores()
+
+
+def cpu_quota(own: Path, mounted: Path) -> float:
+    """Cores that a process's cgroup, or one above it, allows in the mean; infinity without a limit.
+
+    Parameters
+    ----------
+    own : Path
+        Its /proc/PID/cgroup.
+    mounted : Path
+        Where cgroups are mounted: version 2 (cpu.max), or 1 (cpu.cfs_quota_us below `cpu`).
+    """
+    least = inf
+    for line in own.read_text().splitlines() if own.exists() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = mounted / controllers if controllers and (mounted / controllers).is_dir() else mounted
+        root = mounted / "cpu" if controllers and root == mounted and (mounted / "cpu").is_dir() else root
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(mounted):
+                break
+            least = min(least, _quota(folder))
+    return least
+
+
+def _quota(folder: Path) -> float:
+    """The limit of one cgroup, in cores."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu.cfs_period_us").read_text().strip()
+    except OSError:
+        return inf
+    return inf if quota in ("max", "-1") else int(quota) / int(period)
 
 
 def in_threads(function: Callable[[T], R], parts: Sequence[T], n_threads: int) -> Iterator[R]:

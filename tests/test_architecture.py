@@ -16,6 +16,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     (
         "config",
         "keys",
+        "units",
         "seal",
         "signals",
         "groups",

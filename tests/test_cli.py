@@ -61,6 +61,8 @@ QUICK = {
     "push": ["push", "HOME/grey.png", "--connect", "FRONT"],
     "status": ["status", "--connect", "FRONT"],
     "stream": ["stream", "CORPUS", "--connect", "FRONT"],
+    "units install": ["units", "install", "--root", "HOME/root"],
+    "units print": ["units", "print"],
     "warmup": ["warmup"],
 }
 

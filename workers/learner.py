@@ -12,12 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from streamfeat.threads import n_threads
+
 from .notify import begin
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the worker; its exit status."""
-    stop, notifier = begin(os.environ)
+    stop, notifier = begin(os.environ, n_threads=n_threads())
     # after begin: numpy reads the number of threads when it is imported
     from .launch import serve, worker_parser
     from .learning import Learner

@@ -132,10 +132,10 @@ class Stop:
             raise SystemExit(0)
 
 
-def begin(environ: MutableMapping[str, str]) -> tuple[Stop, Notifier]:
-    """First act of a worker process: one thread for every library, signals taken, crashes traced to standard error."""
+def begin(environ: MutableMapping[str, str], n_threads: int = 1) -> tuple[Stop, Notifier]:
+    """First act of a worker process: that many threads a library, signals taken, crashes traced to standard error."""
     for variable in ONE_THREAD:
-        environ.setdefault(variable, "1")
+        environ.setdefault(variable, str(n_threads))
     faulthandler.enable()
     stop = Stop()
     stop.install()

@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "run a whole fleet in the foreground",
     "status": "ask a broker how it is",
     "stream": "send recordings through a fleet",
+    "units": "show or install the systemd units of a fleet",
     "warmup": "compile and cache every kernel",
     "worker": "run one worker: features, learner or index",
 }

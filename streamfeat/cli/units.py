@@ -1,0 +1,59 @@
+"""`streamfeat units`: the systemd units of a fleet, shown or installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from streamfeat.cli.console import emit, json_option
+from streamfeat.units import hidden, install, render
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(help="The systemd units of a fleet, with this installation's paths.")
+def command() -> None:
+    """Show or install."""
+
+
+def _filling(function: F) -> F:
+    for option in (
+        click.option("--command", "program", help="What the units run. Default: this very streamfeat."),
+        click.option("--workers", type=click.IntRange(1, 256), default=2, help="Feature workers of the target."),
+        click.option("--keys", help="Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys."),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("print", help="Show every file, with its path.")
+@_filling
+@json_option
+def print_(program: str | None, workers: int, keys: str | None, json_to: str | None) -> None:
+    """One file after the other."""
+    files = render(command=program, n_workers=workers, keys=keys)
+    emit({"files": files}, json_to, lambda: click.echo("\n".join(f"# /{name}\n{text}" for name, text in files.items())))
+
+
+@command.command("install", help="Write every file below a root directory; settings that are there are left alone.")
+@click.option("--root", type=click.Path(path_type=Path), default=Path("/"), help="Default: /.")
+@_filling
+@json_option
+def install_(root: Path, program: str | None, workers: int, keys: str | None, json_to: str | None) -> None:
+    """Write, and say what comes next."""
+    written = install(root, render(command=program, n_workers=workers, keys=keys))
+    report = {"written": [str(f) for f, new in written if new], "kept": [str(f) for f, new in written if not new]}
+    emit(report, json_to, lambda: _print(written))
+    why = hidden(program)
+    if why:
+        click.echo(f"streamfeat: {why}", err=True)
+
+
+def _print(written: list[tuple[Path, bool]]) -> None:
+    for file, new in written:
+        click.echo(f"{'wrote' if new else 'kept'} {file}")
+    click.echo("next: systemd-sysusers; a bank in /var/lib/streamfeat/banks; systemctl daemon-reload;")
+    click.echo("      systemctl enable --now streamfeat.target")

@@ -1,0 +1,132 @@
+"""The systemd units of a fleet, with the paths of this installation filled in."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+
+from streamfeat.errors import ConfigError
+
+COMMAND = "/opt/streamfeat/venv/bin/streamfeat"
+"""What the units of the package run; replaced by the command of this installation."""
+
+UNIT_DIR = "etc/systemd/system"
+HIDDEN = ("/root", "/home", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - ProtectHome and PrivateTmp hide these
+
+_OPEN_NETWORK = """\
+PrivateNetwork=no
+IPAddressDeny=
+IPAddressAllow=
+RestrictAddressFamilies=
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+"""
+
+
+def render(*, command: str | None = None, n_workers: int = 2, keys: str | None = None) -> dict[str, str]:
+    """Every file of a systemd installation, by its path below the root directory.
+
+    Parameters
+    ----------
+    command : str, optional
+        The `streamfeat` that the units run; that of this installation unless given.
+    n_workers : int
+        Feature workers that the target starts.
+    keys : str, optional
+        Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys, handed over by LoadCredential=.
+
+    Raises
+    ------
+    ConfigError
+        Fewer than one worker, or a path that systemd would not take.
+    """
+    if n_workers < 1:
+        raise ConfigError(f"a fleet needs at least 1 feature worker, got {n_workers}")
+    run = _quoted(command or own_command())
+    files = {}
+    for file in sorted(resources.files("streamfeat.systemd").iterdir(), key=lambda f: f.name):
+        if file.name.endswith((".service", ".target")):
+            text = file.read_text("utf-8").replace(COMMAND, run)
+            files[f"{UNIT_DIR}/{file.name}"] = _with_workers(text, n_workers) if file.name.endswith(".target") else text
+        elif file.name.endswith(".sysusers.conf"):
+            files[f"usr/lib/sysusers.d/{file.name.replace('.sysusers', '')}"] = file.read_text("utf-8")
+        elif file.name.endswith(".toml"):
+            files[f"etc/streamfeat/{file.name}"] = file.read_text("utf-8")
+    if keys is not None:
+        folder = _quoted(keys).rstrip("/")
+        files |= {f"{UNIT_DIR}/{unit}.d/keys.conf": text for unit, text in _keys(folder).items()}
+    return files
+
+
+def install(root: Path, files: dict[str, str]) -> list[tuple[Path, bool]]:
+    """Write the files below a root directory; each path, and whether it was written.
+
+    Units are written anew; settings that are there are the operator's and stay.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be written.
+    """
+    done = []
+    for name, text in files.items():
+        file = root / name
+        if file.exists() and file.suffix == ".toml":
+            done.append((file, False))
+            continue
+        part = file.with_name(f".{file.name}.part")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(text, encoding="utf-8")
+            part.replace(file)
+        except OSError as error:
+            raise ConfigError(f"{file}: {error.strerror}; run it as root, or give another --root") from error
+        done.append((file, True))
+    return done
+
+
+def own_command() -> str:
+    """The `streamfeat` beside the interpreter that runs."""
+    return str(Path(sys.executable).with_name("streamfeat"))
+
+
+def hidden(command: str | None) -> str | None:
+    """Why a sandboxed unit would not see this command, or the interpreter behind our own, if so."""
+    paths = [own_command(), str(Path(sys.executable).resolve())] if command is None else [command]
+    for path in paths:
+        for folder in HIDDEN:
+            if path.startswith(f"{folder}/"):
+                return f"{path} lies below {folder}, which the units do not see: install into /opt/streamfeat/venv"
+    return None
+
+
+def _with_workers(target: str, n_workers: int) -> str:
+    """The target with features@1 to features@N."""
+    packaged = "streamfeat-features@1.service streamfeat-features@2.service"
+    return target.replace(packaged, " ".join(f"streamfeat-features@{n + 1}.service" for n in range(n_workers)))
+
+
+def _keys(folder: str) -> dict[str, str]:
+    """Drop-ins that hand each unit its own key and open its network."""
+    broker = f"""\
+[Service]
+LoadCredential=broker.key:{folder}/broker.key
+Environment=STREAMFEAT_AUTH__KEY=%d/broker.key
+Environment=STREAMFEAT_AUTH__AUTHORISED={folder}/authorised
+{_OPEN_NETWORK}"""
+    worker = f"""\
+[Service]
+LoadCredential=worker.key:{folder}/worker.key
+LoadCredential=broker.pub:{folder}/broker.pub
+Environment=STREAMFEAT_AUTH__KEY=%d/worker.key
+Environment=STREAMFEAT_AUTH__SERVER=%d/broker.pub
+{_OPEN_NETWORK}"""
+    workers = ("streamfeat-features@.service", "streamfeat-learner.service", "streamfeat-index.service")
+    return {"streamfeat-broker.service": broker, **dict.fromkeys(workers, worker)}
+
+
+def _quoted(path: str) -> str:
+    """A path as a unit file takes it."""
+    if not path.startswith("/") or any(letter in path for letter in " \t\n\"'\\;$"):
+        raise ConfigError(f"a unit needs an absolute path without spaces, quotes, $ or backslashes, got {path!r}")
+    return path.replace("%", "%%")

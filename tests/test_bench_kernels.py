@@ -47,7 +47,7 @@ def test_the_paper_s_bank_repeats_orbits_to_its_size() -> None:
 
 def test_a_profile_adds_up() -> None:
     """Orbit, product and pooling are all of the dense path, and its blocks are those of serving."""
-    problem = Problem(32, 192, (5, 3), CDF, "gaussian")
+    problem = Problem(32, 192, (5, 3), CDF, source="gaussian")
     X = problem.items(8)
     problem.profile(X)
     parts = problem.profile(X)
@@ -84,6 +84,7 @@ def test_the_report_has_its_fields() -> None:
     rows = {row["what"]: row for row in report["rows"]}
     assert {"machine: sgemm", "cdf: transforms", "fourier: sgemm", "dense path: product", "against m: 200"} <= set(rows)
     assert {"against |G|: 3", "against d: 144", "against batch: 3", "cdf: the paper's NumPy"} <= set(rows)
+    assert rows["stored orbits: batch of 4"]["bytes"] == 27 * 84 * 64 * 4 // 4
     assert rows["against m: 200"]["flops"] == 3 * 128 * 7 * 2 * 27
     assert rows["cdf: sgemm"]["flops"] == 2 * 81 * 100 * 27
     assert all(row["of_sgemm"] >= 0 and row["of_copy"] >= 0 for row in report["rows"])

@@ -13,6 +13,7 @@ import numpy as np
 
 from streamfeat.bench.sides import CDF, FOURIER, Problem
 from streamfeat.bench.turns import Spread, Times, ratio, spread_of, take_turns
+from streamfeat.kernels import LANES
 from streamfeat.projections import move
 from streamfeat.threads import one_blas_thread
 
@@ -64,6 +65,8 @@ def bench_kernels(plan: Plan, say: Say) -> Report:
                 rows += _against_paper(problem, plan, ratios)
         say("dense path")
         rows += _dense(plan, ratios)
+        say("stored orbits")
+        rows += _stored(plan)
         for what, problem, batch in _growth(plan):
             say(what)
             rows.append(_grown(what, problem, batch, max(3, plan.n_turns // 3)))
@@ -125,7 +128,7 @@ def _against_paper(problem: Problem, plan: Plan, ratios: dict[str, Spread]) -> l
 def _dense(plan: Plan, ratios: dict[str, Spread]) -> list[Report]:
     """Gaussian templates: the profile of the dense path."""
     m, batch = plan.dense
-    problem = Problem(plan.side, m, plan.elements, CDF, "gaussian")
+    problem = Problem(plan.side, m, plan.elements, CDF, source="gaussian")
     X = problem.items(batch)
     problem.profile(X)
     turns = [problem.profile(X) for _ in range(max(3, plan.n_turns // 4))]
@@ -135,6 +138,20 @@ def _dense(plan: Plan, ratios: dict[str, Spread]) -> list[Report]:
         cpu_ms = 1e3 * statistics.median(turn[part] for turn in turns) / batch
         work = problem.work(False) if part == "product" else {"flops": 0, "bytes": 0}
         rows.append({"what": f"dense path: {part}", **problem.size, "batch": batch, **work, "cpu_ms": round(cpu_ms, 4)})
+    return rows
+
+
+def _stored(plan: Plan) -> list[Report]:
+    """A bank of form "dense", read from memory once a batch; and what reading it takes."""
+    problem = Problem(plan.side, LANES, plan.elements, CDF, source="gaussian", form="dense")
+    orbits = problem.stream.arrays["orbits"]
+    runs = {f"batch of {n}": (partial(problem.ours, problem.items(n)), n) for n in (1, 4, 32)}
+    times = take_turns({**runs, "summing it": (orbits.sum, 1)}, max(3, plan.n_turns // 3))
+    rows = []
+    for name, taken in times.items():
+        n = runs[name][1] if name in runs else 1
+        rows.append({**_row(f"stored orbits: {name}", problem, taken, n, False), "bytes": orbits.nbytes // n})
+    rows[-1]["flops"] = orbits.size
     return rows
 
 

@@ -64,10 +64,19 @@ class Problem:
     pooling : mapping
     source : str
         Of templates.
+    form : str
+        "operators", or "dense": every gt stored.
     """
 
     def __init__(
-        self, side: int, m: int, elements: tuple[int, int], pooling: Mapping[str, Any], source: str = "hadamard"
+        self,
+        side: int,
+        m: int,
+        elements: tuple[int, int],
+        pooling: Mapping[str, Any],
+        *,
+        source: str = "hadamard",
+        form: str = "operators",
     ) -> None:
         table = {
             "name": "bench",
@@ -77,6 +86,7 @@ class Problem:
             "templates": {"source": source, "m": m},
             "group": group(*elements),
             "pooling": dict(pooling),
+            "form": form,
         }
         self.stream: Stream = build_bank(BankSpec.from_dict(table)).only
 

@@ -55,6 +55,8 @@ def test_both_numbers_are_named() -> None:
     """5 x 4 x 3 with 50 of 60 bytes names both; sizes beyond any memory are refused without asking for it."""
     with pytest.raises(InvalidArgument, match="5 x 4 x 3 values need 60 bytes, 50 are there"):
         read_idx(idx(IMAGES, 0x08)[:-10])
+    with pytest.raises(InvalidArgument, match="no place in memory"):
+        read_idx(struct.pack(">BBBB4I", 0, 0, 8, 4, 0, *[0xFFFFFFFF] * 3))
     huge = struct.pack(">BBBB4I", 0, 0, 0x0E, 4, *[0xFFFFFFFF] * 4)
     for data in (huge, gzip.compress(huge)):
         with pytest.raises(CallerError, match="4294967295"):

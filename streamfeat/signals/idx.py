@@ -64,13 +64,14 @@ def read_idx(source: Path | str | bytes, *, name: str | None = None) -> NDArray[
             shape = struct.unpack(f">{head[3]}I", lengths)
             dtype = np.dtype(DTYPES[head[2]])
             n_needed = math.prod(shape) * dtype.itemsize
+            if math.prod(n or 1 for n in shape) * dtype.itemsize >= 1 << 62:  # NumPy's own bound, also for no values
+                raise InvalidArgument(f"{name}: a shape of {' x '.join(map(str, shape))} has no place in memory")
             if packed and n_needed > MAX_IDX_BYTES:
                 raise TooLarge(
                     f"{name}: {' x '.join(map(str, shape))} values need {n_needed} bytes, up to {MAX_IDX_BYTES} are "
                     "read; cut it in parts, or the header is damaged"
                 )
-            # 2^62: more than any file, less than what read takes
-            body = file.read(min(n_needed, 1 << 62) + 1)  # one more tells a longer file; no packed file grows beyond it
+            body = file.read(n_needed + 1)  # one more tells a longer file; no packed file grows beyond it
     except (EOFError, OSError, zlib.error) as error:
         raise InvalidArgument(f"{name}: the gzip data cannot be unpacked: {error}; copy the file again") from error
     if len(body) != n_needed:

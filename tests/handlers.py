@@ -43,6 +43,10 @@ class Echo:
         """As long as STREAMFEAT_TEST_WARM_S says."""
         time.sleep(float(os.environ.get("STREAMFEAT_TEST_WARM_S", "0")))
 
+    def reload(self) -> bool:
+        """Nothing to reload."""
+        return False
+
     def handle(
         self, stage: str, items: Sequence[Item], _options: Mapping[str, Any], beat: Callable[[int], None]
     ) -> list[Item]:

@@ -45,6 +45,7 @@ SHOWN_ELSEWHERE = {"check", "keygen", "quickstart", "reproduce"}
 test_cli_keygen.py, test_cli_check.py."""
 
 QUICK = {
+    "admin": ["admin", "reload", "--run-dir", "RUN"],
     "bank build": ["bank", "build", "digits-audio"],
     "bank list": ["bank", "list"],
     "bank materialize": ["bank", "materialize", "TINY"],
@@ -78,7 +79,14 @@ def words(cli: Terminal, served: Terminal, corpus: Path) -> dict[str, list[str]]
     built = cli("bank", "build", spec)
     assert built.status == 0, built
     letter = DeadLetters(cli.home / "state" / "deadletters").put(letter_of(), 0.0)
-    places = {"LETTER": letter, "HOME": str(cli.home), "CORPUS": str(corpus), "FRONT": served.front, "TINY": "tiny"}
+    places = {
+        "RUN": str(served.run_dir),
+        "LETTER": letter,
+        "HOME": str(cli.home),
+        "CORPUS": str(corpus),
+        "FRONT": served.front,
+        "TINY": "tiny",
+    }
 
     def filled(word: str) -> str:
         for place, value in places.items():

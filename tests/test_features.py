@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamfeat.workers.features import Features, check_canary
+from streamfeat.workers.banks import Banks, check_canary, size_of
+from streamfeat.workers.features import Features
 
+from streamfeat.admin import ask
 from streamfeat.bankspec import BankSpec
 from streamfeat.client import Client
 from streamfeat.errors import ConfigError, InternalError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.payloads import Job, item_to_feature
 from streamfeat.signals import Signal
-from streamfeat.wire.messages import Item
+from streamfeat.wire.messages import Item, Message
 from tests.cluster import cluster
 
 SPEC: dict[str, Any] = {
@@ -116,6 +118,58 @@ def test_a_bank_that_is_not_whole_ends_the_start(banks: dict[str, Path], tmp_pat
     assert str(copy).encode() in done.stderr
 
 
+def test_banks_are_kept_within_their_bytes(banks: dict[str, Path], picture: Signal) -> None:
+    """The least recently used is closed, and opened again when it is asked for: the same features to the bit."""
+    maps = {name: FeatureMap.open(banks[name]) for name in ("light", "third", "dense")}
+    both = size_of(maps["light"]) + size_of(maps["third"])
+    kept = Banks([banks[name] for name in maps], both)
+    kept.warm()
+    for name in ("dense", "light", "third", "dense", "light"):
+        feature_map = kept.get(f"features:{maps[name].bank_hash}")
+        np.testing.assert_array_equal(feature_map.one(picture), maps[name].one(picture))
+        assert kept.n_bytes <= max(both, size_of(maps[name]))
+    assert Banks([banks["dense"]], 1).names == {}
+
+
+def test_a_reload_takes_newer_banks_and_serves_the_old_ones_still(tmp_path: Path, picture: Signal) -> None:
+    """Of the same name, saved later; what is on its way to the old one is computed by the old one."""
+    old = FeatureMap.fit(BankSpec.from_dict(SPEC))
+    path = old.bank.save(tmp_path)
+    handler = Features([path])
+    handler.warm()
+    assert not handler.reload()
+    new = FeatureMap.fit(BankSpec.from_dict({**SPEC, "seed": 2}))
+    new.bank.save(tmp_path)
+    pinned = Features([path], pinned=True)
+    pinned.warm()
+    assert not pinned.reload()
+    assert handler.reload()
+    assert handler.banks == {"light": new.bank_hash}
+    assert handler.stages == ("features", f"features:{old.bank_hash}")
+    for feature_map in (old, new):
+        [result] = handler.handle(f"features:{feature_map.bank_hash}", [Job(picture).to_item()], {}, lambda _: None)
+        np.testing.assert_array_equal(item_to_feature(result), feature_map.one(picture))
+
+
+def test_a_reload_that_fails_changes_nothing(tmp_path: Path, picture: Signal) -> None:
+    """One of two newer banks is broken: neither is taken, and the old ones go on."""
+    old = [FeatureMap.fit(BankSpec.from_dict({**SPEC, "name": name})) for name in ("one", "two")]
+    handler = Features([feature_map.bank.save(tmp_path) for feature_map in old])
+    handler.warm()
+    before = dict(handler.banks)
+    for name in ("one", "two"):
+        path = FeatureMap.fit(BankSpec.from_dict({**SPEC, "name": name, "seed": 2})).bank.save(tmp_path)
+    templates = path / "templates.npy"
+    templates.chmod(0o644)
+    templates.write_bytes(templates.read_bytes()[:-50])
+    with pytest.raises(ConfigError):
+        handler.reload()
+    assert (handler.banks, handler.stages) == (before, ("features",))
+    for feature_map in old:
+        [result] = handler.handle(f"features:{feature_map.bank_hash}", [Job(picture).to_item()], {}, lambda _: None)
+        np.testing.assert_array_equal(item_to_feature(result), feature_map.one(picture))
+
+
 # --- the process ------------------------------------------------------------------------------------------------------
 
 
@@ -192,3 +246,32 @@ def mapped_pss(process: Path, bank: Path) -> int:
         elif inside and line.startswith("Pss:"):
             total += 1024 * int(line.split()[1])
     return total
+
+
+@pytest.mark.parametrize("how", ["signal", "admin"])
+def test_a_running_worker_is_reloaded_without_losing_an_item(tmp_path: Path, picture: Signal, how: str) -> None:
+    """By SIGHUP or an operator's order, in the midst of a stream: every feature is of one bank or the other, whole."""
+    old = FeatureMap.fit(BankSpec.from_dict(SPEC))
+    path = old.bank.save(tmp_path / "banks")
+    new = FeatureMap.fit(BankSpec.from_dict({**SPEC, "seed": 2}))
+    wanted = {feature_map.bank_hash: feature_map.one(picture) for feature_map in (old, new)}
+    with cluster() as running:
+        admin = f"ipc://{running.run_dir}/admin.sock"
+        running.start_broker("--admin", admin)
+        running.start_features("f", [path])
+        running.wait_ready("f")
+        seen = []
+        with Client(running.front) as client:
+            deadline = time.monotonic() + 20
+            while new.bank_hash not in seen and time.monotonic() < deadline:
+                for result in client.stream([Job(picture) for _ in range(50)], bank="light"):
+                    assert result.error is None, result.error
+                    np.testing.assert_array_equal(result.feature, wanted[result.fields["bank"]])
+                    seen.append(result.fields["bank"])
+                if len(seen) == 50:
+                    new.bank.save(tmp_path / "banks")
+                    if how == "signal":
+                        running.signal("f", signal.SIGHUP)
+                    else:
+                        assert ask(admin, Message("ADMIN", {"act": "reload"})) == {"workers": ["f"]}
+        assert set(seen) == set(wanted)

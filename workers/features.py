@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamfeat.errors import ConfigError, InternalError, StreamfeatError
+from streamfeat.errors import StreamfeatError
 
 from .notify import begin
 
 if TYPE_CHECKING:
-    from streamfeat.featuremap import FeatureMap
     from streamfeat.wire.messages import Item
 
 CREDIT_ITEMS = 32
@@ -27,36 +26,48 @@ CREDIT_ITEMS = 32
 CREDIT_BYTES = 32 << 20
 
 
+BANK_BYTES = 1 << 30
+"""What open banks may take together: two thirds of a unit's memory. Above it the least recently used are closed."""
+
+
 class Features:
     """Handler of `features` for the banks in these directories.
 
     Parameters
     ----------
     banks : sequence of Path
+    max_bytes : int
+        What they may take together while they are open.
+    pinned : bool
+        Stay with these very banks when told to reload.
     """
 
     kind = "features"
-    stages: tuple[str, ...] = ("features",)
     n_items = CREDIT_ITEMS
     n_bytes = CREDIT_BYTES
 
-    def __init__(self, banks: Sequence[Path]) -> None:
-        self.banks: dict[str, str] = {}
-        self._paths = banks
-        self._maps: dict[str, FeatureMap] = {}
+    def __init__(self, banks: Sequence[Path], *, max_bytes: int = BANK_BYTES, pinned: bool = False) -> None:
+        from .banks import Banks
+
+        self._banks = Banks(banks, max_bytes, pinned=pinned)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Features of the banks there are, and of those before the last reload."""
+        return ("features", *self._banks.earlier)
+
+    @property
+    def banks(self) -> dict[str, str]:
+        """What is served, as name and hash."""
+        return self._banks.names
 
     def warm(self) -> None:
         """Map and verify each bank, load or compile its kernels, and compute a canary with it."""
-        from streamfeat.featuremap import FeatureMap
+        self._banks.warm()
 
-        for path in self._paths:
-            feature_map = FeatureMap.open(path)
-            feature_map.warm()
-            check_canary(feature_map)
-            name, bank_hash = feature_map.bank.name, feature_map.bank_hash
-            if self.banks.setdefault(name, bank_hash) != bank_hash:
-                raise ConfigError(f"two banks are called {name!r}: {self.banks[name][:12]} and {bank_hash[:12]}")
-            self._maps[f"features:{bank_hash}"] = feature_map
+    def reload(self) -> bool:
+        """Take up newer banks of the same names, all or none; whether there were any."""
+        return self._banks.reload()
 
     def handle(
         self, stage: str, items: Sequence[Item], _options: Mapping[str, Any], beat: Callable[[int], None]
@@ -64,7 +75,7 @@ class Features:
         """One feature an item; an item that is no signal of the bank's kind fails alone."""
         from streamfeat.payloads import error_result, feature_result, item_to_signal
 
-        feature_map = self._maps[stage]
+        feature_map = self._banks.get(stage)
         results = []
         for item in items:
             try:
@@ -77,24 +88,7 @@ class Features:
 
     def close(self) -> None:
         """Let go of the maps."""
-        self._maps.clear()
-
-
-def check_canary(feature_map: FeatureMap) -> None:
-    """Compute one feature twice, from the same made-up vector.
-
-    Raises
-    ------
-    InternalError
-        They differ, or are not finite: a miscompiled kernel must not answer anybody.
-    """
-    import numpy as np
-
-    vector = np.cos(np.arange(feature_map.bank.d)).astype(np.float32)[None]
-    vector /= np.linalg.norm(vector)
-    first, second = feature_map.of_vectors(vector), feature_map.of_vectors(vector)
-    if not np.isfinite(first).all() or not np.array_equal(first, second):
-        raise InternalError(f"bank {feature_map.bank.name}: the canary's feature is not finite or not the same twice")
+        self._banks.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,8 +99,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     parser = worker_parser("features", __doc__ or "")
     parser.add_argument("--bank", required=True, action="append", type=Path, metavar="DIR", help="repeatable")
+    parser.add_argument("--bank-bytes", type=int, default=BANK_BYTES, metavar="N", help="open banks together")
+    parser.add_argument("--pin", action="store_true", help="stay with these very banks when told to reload")
     args = parser.parse_args(argv)
-    return serve(lambda: Features(args.bank), args, stop, notifier, n_together=1)
+
+    def build() -> Features:
+        return Features(args.bank, max_bytes=args.bank_bytes, pinned=args.pin)
+
+    return serve(build, args, stop, notifier, n_together=1)
 
 
 if __name__ == "__main__":

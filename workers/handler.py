@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from streamfeat import __version__
 from streamfeat.wire.messages import Item
 
 
@@ -13,15 +16,24 @@ class Handler(Protocol):
     """What a kind of worker computes."""
 
     kind: str  # `features`, `learner` or `index`
-    stages: tuple[str, ...]
-    banks: dict[str, str]
-    """What is served, banks as name and hash; known after `warm`."""
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What is served; known after `warm`, and new after a `reload`."""
+
+    @property
+    def banks(self) -> dict[str, str]:
+        """Of features: the banks, as name and hash."""
+
     n_items: int
     n_bytes: int
     """Credit: how much the broker may lease to this worker at a time."""
 
     def warm(self) -> None:
         """Open everything and compute once, so that READY means ready."""
+
+    def reload(self) -> bool:
+        """Take up what is newer on disk, all of it or nothing; whether anything was."""
 
     def handle(
         self, stage: str, items: Sequence[Item], options: Mapping[str, Any], beat: Callable[[int], None]
@@ -43,3 +55,20 @@ class Lease:
     options: Mapping[str, Any]
     item: Item
     deadline: float
+
+
+def introduction(handler: Handler, peer: str, name: str) -> dict[str, Any]:
+    """What the worker of a handler says of itself in HELLO."""
+    return {
+        "protocol": [1, 1],
+        "role": "worker",
+        "peer": peer,
+        "software": f"streamfeat {__version__}",
+        "name": name,
+        "kind": handler.kind,
+        "stages": list(handler.stages),
+        "banks": dict(handler.banks),
+        "credit": {"items": handler.n_items, "bytes": handler.n_bytes},
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+    }

@@ -50,6 +50,10 @@ class Index:
             if log.dim is not None:
                 self._catch_up(self._index(name, log), log)
 
+    def reload(self) -> bool:
+        """Nothing: what is learned is taken up when it is."""
+        return False
+
     def handle(
         self, stage: str, items: Sequence[Item], options: Mapping[str, Any], beat: Callable[[int], None]
     ) -> list[Item]:

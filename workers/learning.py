@@ -55,6 +55,10 @@ class Learner:
             if versions(self._logs.folder(name)):
                 self._models[name] = latest(self._logs.folder(name))
 
+    def reload(self) -> bool:
+        """Nothing: what is learned is taken up when it is."""
+        return False
+
     def handle(
         self, stage: str, items: Sequence[Item], options: Mapping[str, Any], beat: Callable[[int], None]
     ) -> list[Item]:

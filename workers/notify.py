@@ -77,13 +77,14 @@ class Notifier:
 
 
 class Stop:
-    """SIGTERM and SIGINT, counted. `fd` turns readable with each, so that a poll wakes at once.
+    """SIGTERM and SIGINT, counted, and SIGHUP, remembered. `fd` turns readable with each, so that a poll wakes at once.
 
     Until `defer` is called a signal ends the process with status 0: nothing is in hand yet.
     """
 
     def __init__(self) -> None:
         self._n_signals = 0
+        self._reload = False
         self._deferred = False
         self._parent: int | None = None
         self._read, self._write = socket.socketpair()
@@ -102,10 +103,11 @@ class Stop:
         return self._read.fileno()
 
     def install(self) -> None:
-        """Take SIGTERM and SIGINT; main thread only."""
+        """Take SIGTERM, SIGINT and SIGHUP; main thread only."""
         signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGHUP, self._on_hangup)
 
     def defer(self) -> None:
         """From here on signals are only counted: the loop decides."""
@@ -125,6 +127,14 @@ class Stop:
                 pass
         except BlockingIOError:
             return
+
+    def take_reload(self) -> bool:
+        """Whether SIGHUP came since the last call."""
+        reload, self._reload = self._reload, False
+        return reload
+
+    def _on_hangup(self, _number: int, _frame: FrameType | None) -> None:
+        self._reload = True
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._n_signals += 1

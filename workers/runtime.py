@@ -14,19 +14,15 @@ broker, and an old result under a new number would be another item's.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice, takewhile
 from math import ceil
-from typing import Any
 
 import zmq
 
-from streamfeat import __version__
 from streamfeat.endpoints import check_reach, open_dealer
 from streamfeat.errors import (
     DeadlineExceeded,
@@ -40,7 +36,7 @@ from streamfeat.wire.codec import decode, encode, encode_parts
 from streamfeat.wire.messages import Frame, Item, Message, failed_item
 from streamfeat.wire.session import Session
 
-from .handler import Handler, Lease
+from .handler import Handler, Lease, introduction
 from .notify import READY, STOPPING, Notifier, Stop
 
 log = logging.getLogger("streamfeat.worker")
@@ -54,6 +50,9 @@ WARM_TIMEOUT_S = 600.0
 LINGER_MS = 2000
 CONNECT_EVERY_S = 0.02
 """How often an unconnected socket is looked at."""
+
+RELOAD_S = 60.0
+"""What opening and trying newer banks may take."""
 
 FLUSH_ITEMS = 8
 FLUSH_BYTES = 1 << 20
@@ -109,6 +108,7 @@ class Runtime:
         self._slowest_s: dict[str, float] = {}
         self._last_s = 0.0
         self._broker, self._n_let_go = "", 0
+        self._reload_asked = False
         self._drain_until, self._drained = float("inf"), False
 
     def run(self) -> None:
@@ -122,7 +122,7 @@ class Runtime:
         self._notifier.say("STATUS=warming", f"EXTEND_TIMEOUT_USEC={int(WARM_TIMEOUT_S * 1e6)}")
         self._handler.warm()
         self._stop.defer()
-        self._session = Session(self._hello())
+        self._session = Session(introduction(self._handler, self._peer, self._name))
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = open_dealer(
             context, self._connect, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
@@ -151,6 +151,8 @@ class Runtime:
         now = time.monotonic()
         self._refuse_strangers()
         self._obey(now)
+        if self._stop.take_reload() or self._reload_asked:
+            self._reload(now)
         self._talk(now)
         if self._leases:
             self._compute()
@@ -200,6 +202,8 @@ class Runtime:
             self._let_go(event)
         elif message.verb == "TASK":
             self._take(message, now)
+        elif message.verb == "RELOAD":
+            self._reload_asked = True
         elif message.verb == "PONG":
             self._drained = self._session.state == "draining"
         elif message.verb == "ERROR":
@@ -234,6 +238,20 @@ class Runtime:
             finished = self._drained and not self._leases and not self._results
             if finished or now >= self._drain_until:
                 self._leave(now)
+
+    def _reload(self, now: float) -> None:
+        """Take up what is newer on disk and announce it; what fails leaves everything as it was."""
+        self._reload_asked = False
+        self._ask_patience(RELOAD_S, now)
+        try:
+            changed = self._handler.reload()
+        except Exception as error:
+            log.exception("reload failed, what was there goes on")
+            self._notifier.status(f"ready; the last reload failed: {error}")
+            return
+        self._notifier.status(f"ready, {', '.join(self._handler.stages)}" if changed else "ready, nothing was newer")
+        for message in self._session.announce(introduction(self._handler, self._peer, self._name)) if changed else ():
+            self._post(message)
 
     def _leave(self, now: float) -> None:
         self._flush(float("inf"))
@@ -368,19 +386,3 @@ class Runtime:
         except zmq.Again:
             return False
         return True
-
-    def _hello(self) -> dict[str, Any]:
-        return {
-            "protocol": [1, 1],
-            "role": "worker",
-            "peer": self._peer,
-            "software": f"streamfeat {__version__}",
-            "name": self._name,
-            "kind": self._handler.kind,
-            "stages": list(self._handler.stages),
-            "banks": dict(self._handler.banks),
-            "credit": {"items": self._handler.n_items, "bytes": self._handler.n_bytes},
-            "in_hand": FLUSH_ITEMS - 1 + self._n_together,  # results that wait for company, and those computed
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-        }

@@ -17,6 +17,7 @@ from streamfeat import __version__
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
 
 COMMANDS = {
+    "admin": "drain, resume and reload workers of a running fleet",
     "bank": "build, list, show, verify and materialise banks",
     "bench": "measure what features cost, beside the alternatives",
     "broker": "run the broker",

@@ -34,7 +34,9 @@ def command(
             raise click.UsageError("a features worker needs --bank NAME, or banks in [features] of the settings file")
         os.environ.update(ONE_THREAD)  # before NumPy is imported: fleets scale by processes
         found = [find_bank(Path(settings.fleet.bank_dir), bank) for bank in wanted]
-        become("features", features_arguments(settings, name or "features", found))
+        arguments = features_arguments(settings, name or "features", found)
+        by_name = all(bank == path.name[:-13] for bank, path in zip(wanted, found, strict=True))
+        become("features", arguments if by_name else [*arguments, "--pin"])
     if banks:
         raise click.UsageError(f"--bank is for features workers; {role} learns which bank its features come from")
     become(role, stateful_arguments(settings, role, name))

@@ -136,6 +136,11 @@ class Session:
         """The PING that asks for patience before a step of `busy_ms`."""
         return [self._ping({"busy_ms": min(busy_ms, MAX_BUSY_MS)}, now)] if self.state in ("ready", "draining") else []
 
+    def announce(self, hello: Mapping[str, Any]) -> list[Message]:
+        """Say HELLO anew, with other fields: at once if the broker knows this peer, else when it is greeted."""
+        self._hello = dict(hello)
+        return [Message("HELLO", dict(hello))] if self.state == "ready" else []
+
     def drain(self, now: float) -> list[Message]:
         """Ask for nothing new; the state is draining, or closed if no broker knows this peer."""
         was = self.state

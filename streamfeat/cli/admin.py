@@ -1,0 +1,28 @@
+"""`streamfeat admin`: an operator's orders to a running fleet."""
+
+from __future__ import annotations
+
+import click
+
+from streamfeat.admin import ask
+from streamfeat.cli.console import credentials_for, emit, json_option, with_settings
+from streamfeat.config import Settings
+from streamfeat.wire.messages import Message
+
+
+@click.command(help="drain WORKER, resume WORKER, reload [WORKER]: orders to a running fleet.")
+@click.argument("act", type=click.Choice(["drain", "resume", "reload"]))
+@click.argument("worker", required=False)
+@with_settings
+@json_option
+def command(act: str, worker: str | None, settings: Settings, json_to: str | None) -> None:
+    """Ask at the admin socket; say which workers it is about."""
+    fields = {"act": act} if worker is None else {"act": act, "worker": worker}
+    endpoint = settings.fleet.admin
+    report = ask(
+        endpoint,
+        Message("ADMIN", fields),
+        timeout_s=settings.client.connect_timeout_s,
+        credentials=credentials_for(endpoint, settings),
+    )
+    emit(report, json_to, lambda: click.echo(f"{act}: {', '.join(report['workers'])}"))

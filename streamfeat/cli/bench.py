@@ -28,7 +28,7 @@ def command() -> None:
 def kernels(quick: bool, json_to: str | None) -> None:
     """Run it and print the table."""
     report = bench_kernels(QUICK if quick else Plan(), lambda what: click.echo(what, err=True))
-    emit(report, json_to, lambda: _show_kernels(report))
+    emit(report, json_to, lambda: show_kernels(report))
 
 
 @command.command(
@@ -42,10 +42,11 @@ def templates(digits: Path, quick: bool, json_to: str | None) -> None:
     """Run it and print the table."""
     plan = QUICK_TEMPLATES if quick else TemplatesPlan()
     report = compare_templates(Digits.open(digits), plan, lambda what: click.echo(what, err=True))
-    emit(report, json_to, lambda: _show_templates(report))
+    emit(report, json_to, lambda: show_templates(report))
 
 
-def _show_templates(report: dict[str, Any]) -> None:
+def show_templates(report: dict[str, Any]) -> None:
+    """A row for each number of labels."""
     click.echo(f"{'labels a class':>14}{'gaussian':>10}{'hadamard':>10}{'points':>8}{'± error':>9}")
     for row in report["rows"]:
         accuracies = f"{row['gaussian']:10.4f}{row['hadamard']:10.4f}"
@@ -53,7 +54,8 @@ def _show_templates(report: dict[str, Any]) -> None:
     click.echo(f"m = {report['m']}, |G| = {report['n_group']}, {report['n_seeds']} seeds; {report['wall_s']} s")
 
 
-def _show_kernels(report: dict[str, Any]) -> None:
+def show_kernels(report: dict[str, Any]) -> None:
+    """A row a measurement, then the ratios."""
     click.echo(f"{'':44}{'cpu ms':>10}{'wall ms':>10}{'GFLOP/s':>9}{'of sgemm':>9}{'GB/s':>8}{'of copy':>8}")
     for row in report["rows"]:
         wall = f"{row['wall_ms']:10.3f}" if "wall_ms" in row else f"{'-':>10}"

@@ -129,12 +129,17 @@ def shorten(channels: Sequence[Sequence[int]], *, order: int = 1, block: int = 2
     return b"ajkg\x02" + int(bits, 2).to_bytes(len(bits) // 8, "big")
 
 
-def endless() -> bytes:
-    """A SPHERE file of a few kB whose shorten stream gives a thousand million zeros: minutes of decoding."""
-    fields: dict[str, str | int] = {"sample_rate": 8000, "sample_coding": "pcm,embedded-shorten-v2.00"}
-    bits = "".join(_ulong(v) for v in (5, 1, 1 << 16, 0, 0, 0)) + _uvar(8, 2) * 16_000
+def endless(n_blocks: int = 16_000, block: int = 1 << 14, **fields: str | int) -> bytes:
+    """A SPHERE file whose shorten stream gives blocks of zeros, five bits each; by default 262 million values."""
+    coding: dict[str, str | int] = {"sample_rate": 8000, "sample_coding": "pcm,embedded-shorten-v2.00"}
+    bits = "".join(_ulong(v) for v in (5, 1, block, 0, 0, 0)) + _uvar(8, 2) * n_blocks + _uvar(4, 2)
     bits += "0" * (-len(bits) % 8)
-    return sphere_header(fields) + b"ajkg\x02" + int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return sphere_header({**coding, **fields}) + b"ajkg\x02" + int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def slow() -> bytes:
+    """A SPHERE file that is in order and takes seconds to unpack: an hour and a half of digital silence."""
+    return endless(n_blocks=400_000, block=256)
 
 
 def _uvar(value: int, k: int) -> str:

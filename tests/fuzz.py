@@ -19,10 +19,12 @@ import random
 import resource
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 
@@ -192,10 +194,16 @@ def _guided(name: str, seconds: float) -> None:
     """The same with atheris, which ends the process."""
     import atheris
 
-    atheris.instrument_all()
+    ours = ("streamfeat.signals", "streamfeat.wire", "streamfeat.inspection", "desphere")
+    modules = [module for name_, module in sys.modules.items() if name_.startswith(ours)]
+    for function in {f for module in modules for f in vars(module).values() if isinstance(f, FunctionType)}:
+        atheris.instrument_func(function)  # all there is would take minutes
+    corpus = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
+    for n, data in enumerate(TARGETS[name].seeds):
+        (corpus / str(n)).write_bytes(data)
+    limits = [f"-max_total_time={int(seconds)}", "-max_len=16384", "-rss_limit_mb=2048", f"-timeout={int(MOST_S)}"]
     atheris.Setup(
-        [sys.argv[0], f"-max_total_time={int(seconds)}", "-rss_limit_mb=2048", f"-timeout={int(MOST_S)}"],
-        lambda data: None if try_one(name, data) < MOST_S else sys.exit(1),
+        [sys.argv[0], str(corpus), *limits], lambda data: None if try_one(name, data) < MOST_S else sys.exit(1)
     )
     atheris.Fuzz()
 

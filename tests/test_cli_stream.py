@@ -17,7 +17,7 @@ import pytest
 from streamfeat.client import Client
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals import open_corpus, write_sphere
-from tests.files import endless, pcm_format, riff, wav16
+from tests.files import pcm_format, riff, slow, wav16
 from tests.terminal import Terminal
 
 
@@ -337,9 +337,9 @@ def test_a_failure_skips_or_stops(served: Terminal, fsdd: Path, tmp_path: Path) 
 
 
 def test_a_file_that_hangs_costs_itself(served: Terminal, tmp_path: Path) -> None:
-    """A recording that decodes for minutes fails by name within its time; the one after it is answered."""
+    """A recording that takes long fails by name within its time; the one after it is answered."""
     (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "a.sph").write_bytes(endless())
+    (tmp_path / "one" / "a.sph").write_bytes(slow())
     (tmp_path / "one" / "b.wav").write_bytes(wav16(np.arange(-2000, 2000, dtype=np.int16)))
     ran = served("stream", tmp_path, "--connect", served.front, "--decode-seconds", "0.5", "--json")
     assert (ran.status, ran.json["answered"]) == (3, 1)

@@ -16,7 +16,7 @@ from PIL import Image
 from streamfeat.decoding import Decoder, Limits
 from streamfeat.errors import InvalidArgument, ItemFailed, TooLarge
 from streamfeat.signals import read_audio
-from tests.files import endless, png, wav16
+from tests.files import png, slow, wav16
 
 RAMP = np.arange(-300, 300, 3, dtype=np.int16)
 GREY = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
@@ -65,14 +65,14 @@ def test_the_process_is_used_again(decoder: Decoder) -> None:
 
 
 def test_a_hang_costs_one_file() -> None:
-    """A file that decodes for minutes is stopped in time, by name; the next one is read."""
+    """A file that takes long is stopped in time, by name; the next one is read."""
     with Decoder(Limits(seconds=0.5)) as decoder:
         decoder.image(png(GREY), "warm")
         started = time.monotonic()
         with pytest.raises(ItemFailed, match=r"^slow\.sph: decoding was stopped after 0\.5 s"):
-            decoder.audio(endless(), "slow.sph")
+            decoder.audio(slow(), "slow.sph")
         assert time.monotonic() - started < 5  # half a second, on a loaded machine
-        assert decoder.check(endless(), "slow.sph")["code"] == "ITEM_FAILED"
+        assert decoder.check(slow(), "slow.sph")["code"] == "ITEM_FAILED"
         np.testing.assert_array_equal(decoder.image(png(GREY), "next").samples, GREY)
 
 
@@ -95,7 +95,7 @@ def test_a_crash_costs_one_file() -> None:
         crash = threading.Timer(0.3, os.kill, (pid, signal.SIGSEGV))
         crash.start()
         with pytest.raises(ItemFailed, match=r"^x\.sph: the decoding process died of this file \(SIGSEGV\)"):
-            decoder.audio(endless(), "x.sph")
+            decoder.audio(slow(), "x.sph")
         crash.join()
         np.testing.assert_array_equal(decoder.image(png(GREY), "next").samples, GREY)
 

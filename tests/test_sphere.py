@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.signals import encode_sphere, parse_header, read_sphere, write_sphere
 from streamfeat.signals.sphere import ByteOrder, decode_sphere, encode_header
-from tests.files import shared, shorten, sphere_header
+from tests.files import endless, shared, shorten, sphere_header
 from tests.strategies import field_names, int16_frames, int16_samples
 
 RAMP = np.arange(-300, 300, 3, dtype=np.int16)
@@ -294,3 +295,18 @@ def test_an_unknown_layout_of_channels_is_refused() -> None:
     two = np.stack([RAMP, RAMP], axis=1)
     with pytest.raises(InvalidArgument, match="channels_interleaved"):
         decode_sphere(made(two, channel_count=2, channels_interleaved="maybe"))
+
+
+def test_a_few_bytes_do_not_become_minutes() -> None:
+    """A shorten stream of zeros without end is refused at once, whether the header counts its samples or not."""
+    for fields in ({}, {"sample_count": 1 << 27}, {"sample_count": 4000}):
+        started = time.monotonic()
+        with pytest.raises(InvalidArgument, match="shorten stream cannot be unpacked"):
+            read_sphere(endless(block=1 << 14, **fields))
+        assert time.monotonic() - started < 2  # the most a fuzzed input may take
+
+
+def test_silence_is_unpacked() -> None:
+    """Blocks of zeros, five bits each, as many as the header counts."""
+    data = endless(n_blocks=40, block=256, sample_count=40 * 256)
+    np.testing.assert_array_equal(read_sphere(data).samples, np.zeros(40 * 256))

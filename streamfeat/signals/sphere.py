@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal
 
 import desphere
@@ -50,6 +51,12 @@ _G711 = {
     "alaw": np.array(g711.ALAW_TABLE, np.int16),
 }
 _SHORTEN = "embedded-shorten-v2.00"
+
+MAX_BLOCK = 1 << 14
+"""Values of a block of a shorten stream; usual are 256."""
+
+VALUES_A_BYTE = 1024
+"""Most that a byte of a shorten stream may stand for: a block of 256 zeros takes five bits."""
 
 
 def is_sphere(data: bytes) -> bool:
@@ -112,7 +119,10 @@ def decode_sphere(data: bytes, name: str = "<bytes>") -> Recording:
             f"{name}: sample_coding {fields.get('sample_coding')!r} is not read; unpack it first with sph2pipe "
             f"or w_decode. Read are pcm, {', '.join(_G711)}, each also with ',{_SHORTEN}'"
         )
-    values = _unshorten(body, n_channels, base + "," + packing, name) if packing else _decode(body, base, fields, name)
+    if packing:
+        values = _unshorten(body, n_channels, n_samples * n_channels, fields, name)
+    else:
+        values = _decode(body, base, fields, name)
     n_there = len(values) // n_channels
     if n_samples > n_there:
         raise InvalidArgument(
@@ -289,14 +299,20 @@ def _decode(body: bytes, base: str, fields: Mapping[str, Field], name: str) -> N
     return (top.view("<i4")[:, 0] / 2.0**31).astype(np.float32)
 
 
-def _unshorten(body: bytes, n_channels: int, coding: str, name: str) -> NDArray[np.int16]:
-    """The values in an embedded shorten stream, channels interleaved."""
+def _unshorten(
+    body: bytes, n_channels: int, n_values: int, fields: Mapping[str, Field], name: str
+) -> NDArray[np.int16]:
+    """The values in an embedded shorten stream, channels interleaved; `n_values` as declared, negative if not."""
+    most = VALUES_A_BYTE * len(body) if n_values < 0 else min(n_values, VALUES_A_BYTE * len(body))
+    # desphere takes up to 2^30 values out of a few bytes, for minutes: its decoder with narrower bounds
+    bounds = {"_MAX_TOTAL_SAMPLES": most + MAX_BLOCK, "_MAX_BLOCKSIZE": MAX_BLOCK}
+    decode = FunctionType(shorten.decode.__code__, {**vars(shorten), **bounds})
     try:
-        values, kind, n_packed = shorten.decode(body)
+        values, kind, n_packed = decode(body)
     except (desphere.DesphereError, IndexError, OverflowError) as error:
         raise InvalidArgument(
-            f"{name}: sample_coding says {coding!r}, and the shorten stream cannot be unpacked: {error}; copy the file "
-            "again, or unpack it with sph2pipe"
+            f"{name}: sample_coding says {fields['sample_coding']!r}, and the shorten stream cannot be unpacked: "
+            f"{error}; copy the file again, or unpack it with sph2pipe"
         ) from error
     if n_packed != n_channels:
         raise InvalidArgument(f"{name}: channel_count says {n_channels}, the shorten stream holds {n_packed}")

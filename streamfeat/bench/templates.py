@@ -33,13 +33,13 @@ class Plan:
     """How much is compared: for each seed its own templates, training and test items, the same for both sources."""
 
     n_seeds: int = 10
-    m: int = 256
+    m: int = 1024
     elements: tuple[int, int] = (3, 9)
     labels_per_class: tuple[int, ...] = (10, 100)
-    n_test: int = 4000
+    n_test: int = 2000
 
 
-QUICK = Plan(n_seeds=2, n_test=1000)
+QUICK = Plan(n_seeds=2, m=256, n_test=1000)
 
 
 @dataclass(frozen=True, eq=False)

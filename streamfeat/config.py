@@ -73,6 +73,8 @@ class Broker:
     """Payload bytes kept for all clients together; above it, new items are answered OVERLOADED."""
     batch_items: int = 16
     """Items handed to a worker in one message."""
+    batch_wait_ms: float = 0.0
+    """How long a message that is not full may wait for more items while its worker is busy; 0: not at all."""
     metrics: str = ""
     """HOST:PORT where /metrics (Prometheus), /livez and /readyz are shown over HTTP; empty: nowhere."""
 
@@ -194,7 +196,7 @@ def _cast(value: Any, default: Any, where: str) -> Any:
         number = kind(value)
     except (TypeError, ValueError):
         raise ConfigError(f"{where} must be {'a whole' if kind is int else 'a'} number, got {value!r}") from None
-    if not 0 < number < float("inf"):
+    if not 0 < number < float("inf") and number != default:
         raise ConfigError(f"{where} must be above 0 and finite, got {value!r}")
     return number
 

@@ -49,6 +49,7 @@ def broker_arguments(settings: Settings) -> list[str]:
         "--credit-bytes": settings.broker.credit_bytes,
         "--retained-bytes": settings.broker.retained_bytes,
         "--batch-items": settings.broker.batch_items,
+        "--batch-wait-ms": settings.broker.batch_wait_ms,
         "--dead-letters": dead_letter_folder(settings),
         "--admin": settings.fleet.admin,
         "--metrics": settings.broker.metrics,

@@ -33,6 +33,7 @@ class Echo:
     kind = "features"
     stages: tuple[str, ...] = (f"features:{BANK}",)
     banks: dict[str, str] = {"echo": BANK}  # noqa: RUF012 - never changed
+    work: dict[str, int] = {}  # noqa: RUF012
     n_items = 32
     n_bytes = 1 << 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from streamfeat.wire.messages import Item, Message
 from streamfeat.wire.peers import Worker
 from streamfeat.wire.routing import Side
-from tests.fleet import FEATURE, Fleet, good_result, signal
+from tests.fleet import BANK, FEATURE, Fleet, good_result, signal
 
 ROUTES = (["features"], ["features", "learn:m"], ["features", "classify:m"], ["features", "search:i"])
 CREDIT_ITEMS = 12
@@ -23,7 +24,7 @@ BATCH = 4
 POISON = 77  # the sample count of an item that ends each worker that computes it
 
 WORKERS: dict[str, dict[str, Any]] = {
-    "w1": {"credit": {"items": 6, "bytes": 120}, "in_hand": 1},
+    "w1": {"credit": {"items": 6, "bytes": 120}, "in_hand": 1, "work": {BANK: 3}},
     "w2": {"credit": {"items": 3, "bytes": 1000}},
     "learner": {"kind": "learner", "stages": ["learn:*", "classify:*"], "banks": {}},
     "index": {"kind": "index", "stages": ["search:i", "insert:i"], "banks": {}},
@@ -42,6 +43,8 @@ class Life(RuleBasedStateMachine):
             message_bytes=RETAINED,
             item_bytes=RETAINED,
             max_batch_items=BATCH,
+            max_batch_cost=300,
+            batch_wait_ms=400,
             client_silence_s=20.0,
             cached_replies=50,
         )
@@ -298,6 +301,8 @@ class Life(RuleBasedStateMachine):
                 worker: Worker = self.fleet.broker.workers[address]
                 assert len(task.items) <= BATCH
                 assert len(task.items) == 1 or sum(i.n_bytes for i in task.items) <= worker.credit_bytes
+                n_samples = sum(math.prod(a.shape) for i in task.items for a in i.arrays)
+                assert len(task.items) == 1 or n_samples <= 300
         for worker in self.fleet.broker.workers.values():
             if any(lease.lost_with and lease.state == "working" for lease in worker.leases.values()):
                 assert len(worker.leases) == 1

@@ -115,6 +115,7 @@ def test_hello_says_who_and_what(tmp_path: Path) -> None:
         assert (hello["role"], hello["name"], hello["kind"]) == ("worker", "echo-1", "features")
         assert (hello["stages"], hello["banks"], hello["pid"]) == ([STAGE], {"echo": BANK}, desk.process.pid)
         assert hello["credit"] == {"items": 32, "bytes": 1 << 20}
+        assert hello["in_hand"] == 8  # seven results that wait for company, and the one computed
 
 
 @pytest.mark.parametrize("together", ["1", "8"])

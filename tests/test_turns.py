@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamfeat.wire.messages import Item, Message
-from tests.fleet import FEATURE, Fleet, error_of, run_of, signal
+from tests.fleet import BANK, FEATURE, Fleet, error_of, run_of, signal
 
 # --- workers with state ---
 
@@ -96,3 +98,52 @@ def test_stages_of_one_worker_take_turns() -> None:
             fleet.finish(learner, task)
     assert fleet.outcome(client)[200] == "label"
     assert len(fleet.outcome(client)) == 12
+
+
+def test_a_client_of_heavy_items_does_not_get_more_than_its_share() -> None:
+    """Recordings ten times as long: one of them for ten short ones of another client."""
+    fleet = Fleet(max_batch_items=1)
+    heavy, light = fleet.client(b"heavy"), fleet.client(b"light")
+    worker = fleet.worker(credit={"items": 1, "bytes": 10_000}, work={BANK: 7})
+    fleet.request(heavy, [signal(n, n=100) for n in range(20)])
+    fleet.request(light, [signal(n, n=10) for n in range(200)])
+    whose = []
+    for _ in range(66):
+        [task] = fleet.tasks(worker)
+        whose.append(task.items[0].fields["stream"])
+        fleet.finish(worker, task)
+    assert whose.count(run_of(heavy)) == pytest.approx(6, abs=1)
+
+
+def test_a_batch_is_bounded_by_what_it_costs() -> None:
+    """Samples times templates: a bank of many templates gets fewer items at a time."""
+    fleet = Fleet(max_batch_cost=1000)
+    client, worker = fleet.client(), fleet.worker(work={BANK: 50})
+    fleet.request(client, [signal(n, n=5) for n in range(9)])
+    assert [len(t.items) for t in fleet.tasks(worker)] == [4, 4, 1]
+    fleet.request(client, [signal(100, n=500), signal(101, n=500)])
+    assert [len(t.items) for t in fleet.tasks(worker)] == [1, 1]
+
+
+def test_a_batch_waits_for_company_only_while_its_worker_is_busy() -> None:
+    """At once to an idle worker; to a busy one when it is full or its time is up, and the broker wakes for that."""
+    fleet = Fleet(batch_wait_ms=40, max_batch_items=4)
+    client, worker = fleet.client(), fleet.worker()
+    fleet.request(client, [signal(0)])
+    assert [len(t.items) for t in fleet.tasks(worker)] == [1]
+    fleet.request(client, [signal(1)])
+    assert fleet.tasks(worker) == []
+    assert fleet.broker.next_wake(fleet.now) == pytest.approx(0.04)
+    fleet.now += 0.03
+    fleet.request(client, [signal(2)])
+    assert fleet.tasks(worker) == []
+    fleet.now += 0.011
+    fleet.tick()
+    assert [len(t.items) for t in fleet.tasks(worker)] == [2]
+    fleet.request(client, [signal(n) for n in range(3, 7)])
+    assert [len(t.items) for t in fleet.tasks(worker)] == [4]
+    fleet.request(client, [signal(7)], ttl_ms=100)
+    assert fleet.broker.next_wake(fleet.now) == pytest.approx(0.01)
+    fleet.now += 0.2  # its time is up before anybody came
+    fleet.tick()
+    assert fleet.broker.next_wake(fleet.now) > 0.1

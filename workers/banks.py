@@ -42,6 +42,8 @@ class Banks:
         self._at: dict[str, Path] = {}
         self.names: dict[str, str] = {}
         """Names and hashes of what is served now."""
+        self.work: dict[str, int] = {}
+        """By hash, how many templates a sample meets in a bank, moved ones counted each."""
         self.earlier: tuple[str, ...] = ()
         """Stages of the banks before the last reload."""
 
@@ -106,6 +108,7 @@ class Banks:
             if names.setdefault(name, digest) != digest:
                 raise ConfigError(f"two banks are called {name!r}: {names[name][:12]} and {digest[:12]}")
         self._paths, self.names = paths, names
+        self.work = {feature_map.bank_hash: work_in(feature_map) for feature_map in maps}
         for path, feature_map in zip(paths, maps, strict=True):
             stage = f"features:{feature_map.bank_hash}"
             self._open[stage], self._at[stage] = feature_map, path
@@ -119,6 +122,12 @@ class Banks:
 def size_of(feature_map: FeatureMap) -> int:
     """Bytes of a bank's arrays."""
     return sum(array.nbytes for array in feature_map.bank.arrays.values())
+
+
+def work_in(feature_map: FeatureMap) -> int:
+    """Templates that a sample meets, moved ones counted each."""
+    bank = feature_map.bank
+    return bank.n_outer * sum(stream.m * stream.n_group for stream in bank.streams)
 
 
 def tried(path: Path) -> FeatureMap:

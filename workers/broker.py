@@ -253,6 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--credit-bytes", type=int, default=usual.credit_bytes, metavar="N", help="of each client")
     parser.add_argument("--retained-bytes", type=int, default=usual.max_retained_bytes, metavar="N", help="of all")
     parser.add_argument("--batch-items", type=int, default=usual.max_batch_items, metavar="N", help="in one message")
+    parser.add_argument("--batch-wait-ms", type=float, default=usual.batch_wait_ms, metavar="MS", help="for company")
     parser.add_argument(
         "--dead-letters", type=Path, metavar="DIR", help="where quarantined items go; without it: nowhere"
     )
@@ -276,6 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             credit_bytes=args.credit_bytes,
             max_retained_bytes=args.retained_bytes,
             max_batch_items=args.batch_items,
+            batch_wait_ms=args.batch_wait_ms,
         )
         guards = Guards(
             front_mode=file_mode(args.front_mode, "--front-mode"),

@@ -61,6 +61,11 @@ class Features:
         """What is served, as name and hash."""
         return self._banks.names
 
+    @property
+    def work(self) -> dict[str, int]:
+        """By hash, how many templates a sample meets in a bank, moved ones counted each."""
+        return self._banks.work
+
     def warm(self) -> None:
         """Map and verify each bank, load or compile its kernels, and compute a canary with it."""
         self._banks.warm()

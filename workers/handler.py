@@ -25,6 +25,10 @@ class Handler(Protocol):
     def banks(self) -> dict[str, str]:
         """Of features: the banks, as name and hash."""
 
+    @property
+    def work(self) -> dict[str, int]:
+        """By the hash of a bank, how many templates, moved ones counted each, a sample meets in it."""
+
     n_items: int
     n_bytes: int
     """Credit: how much the broker may lease to this worker at a time."""
@@ -57,8 +61,8 @@ class Lease:
     deadline: float
 
 
-def introduction(handler: Handler, peer: str, name: str) -> dict[str, Any]:
-    """What the worker of a handler says of itself in HELLO."""
+def introduction(handler: Handler, peer: str, name: str, in_hand: int) -> dict[str, Any]:
+    """What the worker of a handler says of itself in HELLO; `in_hand` is how many items it may be computing."""
     return {
         "protocol": [1, 1],
         "role": "worker",
@@ -69,6 +73,8 @@ def introduction(handler: Handler, peer: str, name: str) -> dict[str, Any]:
         "stages": list(handler.stages),
         "banks": dict(handler.banks),
         "credit": {"items": handler.n_items, "bytes": handler.n_bytes},
+        "work": dict(handler.work),
+        "in_hand": in_hand,
         "pid": os.getpid(),
         "host": socket.gethostname(),
     }

@@ -98,6 +98,7 @@ class Runtime:
         self._stop = stop
         self._notifier = notifier
         self._n_together = n_together
+        self._in_hand = FLUSH_ITEMS - 1 + n_together  # results that wait for company, and those being computed
         self._graceful_timeout_s = graceful_timeout_s
         self._peer = secrets.token_hex(8)
         self._leases: deque[Lease] = deque()
@@ -122,7 +123,7 @@ class Runtime:
         self._notifier.say("STATUS=warming", f"EXTEND_TIMEOUT_USEC={int(WARM_TIMEOUT_S * 1e6)}")
         self._handler.warm()
         self._stop.defer()
-        self._session = Session(introduction(self._handler, self._peer, self._name))
+        self._session = Session(introduction(self._handler, self._peer, self._name, self._in_hand))
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = open_dealer(
             context, self._connect, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
@@ -250,7 +251,11 @@ class Runtime:
             self._notifier.status(f"ready; the last reload failed: {error}")
             return
         self._notifier.status(f"ready, {', '.join(self._handler.stages)}" if changed else "ready, nothing was newer")
-        for message in self._session.announce(introduction(self._handler, self._peer, self._name)) if changed else ():
+        for message in (
+            self._session.announce(introduction(self._handler, self._peer, self._name, self._in_hand))
+            if changed
+            else ()
+        ):
             self._post(message)
 
     def _leave(self, now: float) -> None:

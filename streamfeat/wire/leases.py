@@ -75,7 +75,9 @@ class Lease:
     attempt: int = 1  # one more for each worker that went away with it, over all stages
     lost_with: list[str] = field(default_factory=list)  # those who may have been computing it, at this stage
     lost: bool = False  # since it was dispatched last
+    cost: int = 1  # at its current stage: samples x what each of them meets there
     since: float = 0.0  # when it joined the queue
+    ripe: float = 0.0  # until then it may wait there for company
     queue_s: float = 0.0
     compute_ms: float = 0.0
 
@@ -95,6 +97,11 @@ class Lease:
     def last_stage(self) -> bool:
         """Whether the route ends here."""
         return self.step + 1 == len(self.route.stages)
+
+    def weigh(self) -> None:
+        """Set `size` and `cost` for the stage it has come to."""
+        self.size = sum(array.n_bytes for array in self.arrays)
+        self.cost = max(1, sum(array.n_numbers for array in self.arrays)) * self.route.work_of(self.stage)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from streamfeat.wire.leases import Deadlines, Lease, Served
 from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Item, Message, failed_item
 from streamfeat.wire.peers import Client, Worker
-from streamfeat.wire.queues import Queues
+from streamfeat.wire.queues import BatchLimits, Queues
 from streamfeat.wire.replies import ReplyCache
 from streamfeat.wire.services import Route
 from streamfeat.wire.settings import BrokerSettings
@@ -42,7 +42,8 @@ class Ledger:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
-        self.queues = Queues()
+        limits = BatchLimits(settings.max_batch_items, settings.max_batch_cost, settings.batch_wait_ms / 1000)
+        self.queues = Queues(limits)
         self.replies = ReplyCache(settings.cached_replies, settings.cached_bytes)
         self.retained_bytes = 0
         self.counts: Counter[str] = Counter()
@@ -65,6 +66,11 @@ class Ledger:
     def next_deadline(self) -> float | None:
         """When `expire` has something to do."""
         return self._deadlines.next()
+
+    @property
+    def ripe_at(self) -> float:
+        """When `dispatch` has something to do that waits for company now."""
+        return self.queues.ripe_at if self.queues else math.inf
 
     # --- at the door --------------------------------------------------------------------------------------------------
 
@@ -114,6 +120,7 @@ class Ledger:
             size=n_bytes,
             charge=n_bytes,
         )
+        lease.weigh()
         client.leases[lease.id] = lease
         client.n_bytes += n_bytes
         self.retained_bytes += n_bytes
@@ -125,7 +132,7 @@ class Ledger:
 
     def dispatch(self, workers_of: Callable[[str], Sequence[Worker]], now: float) -> Iterable[tuple[Worker, Message]]:
         """Lease out what the workers' credit allows; the TASKs, each for its worker."""
-        for worker, batch in self.queues.assign(workers_of, self.settings.max_batch_items):
+        for worker, batch in self.queues.assign(workers_of, now):
             worker.n_tasks += 1
             fields: dict[str, Any] = {"stage": batch[0].stage}
             if batch[0].options:
@@ -173,7 +180,7 @@ class Ledger:
         lease.fields = {key: value for key, value in lease.fields.items() if key != "signal"}
         lease.arrays = item.arrays
         self.retained_bytes += item.n_bytes - lease.size
-        lease.size = item.n_bytes
+        lease.weigh()
         self.queues.put(lease, now)
 
     def count_unowned(self, number: int) -> None:

@@ -12,6 +12,7 @@ schemas/messages.schema.json, which the codec holds every message to. Who says w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +88,11 @@ class Array:
             flat = flat.copy()
         flat.flags.writeable = False
         return flat.reshape(self.shape)
+
+    @property
+    def n_numbers(self) -> int:
+        """Samples, pixels or entries."""
+        return math.prod(self.shape)
 
     @property
     def n_bytes(self) -> int:

@@ -42,6 +42,7 @@ class Worker:
     credit_bytes: int
     heard: float
     alive_until: float
+    work: dict[str, int] = field(default_factory=dict)  # hash of a bank -> moved templates that a sample meets in it
     in_hand: int | None = None  # so many of the oldest leases may be under computation; None: all
     pid: int | None = None
     host: str | None = None

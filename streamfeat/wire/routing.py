@@ -142,8 +142,9 @@ class Broker:
 
     def next_wake(self, now: float) -> float:
         """Seconds until `tick` has something to do; at most half a heartbeat."""
-        sweep, deadline = self._swept + self._sweep_s, self.ledger.next_deadline()
-        return max(0.0, (sweep if deadline is None else min(sweep, deadline)) - now)
+        deadline = self.ledger.next_deadline()
+        moments = [self._swept + self._sweep_s, self.ledger.ripe_at]
+        return max(0.0, min(moments if deadline is None else [*moments, deadline]) - now)
 
     def drain(self) -> None:
         """Refuse new items as UNAVAILABLE from now on; what was accepted is finished. Over when `idle`."""
@@ -229,6 +230,7 @@ class Broker:
             credit_bytes=fields["credit"]["bytes"],
             heard=now,
             alive_until=now + self._window_s,
+            work=fields.get("work", {}),
             in_hand=fields.get("in_hand"),
             pid=fields.get("pid"),
             host=fields.get("host"),

@@ -28,6 +28,11 @@ class Route:
     stages: tuple[str, ...]
     bank: str | None
     options: dict[str, Any]  # for the last stage
+    work: int = 1  # how many templates, moved ones counted each, a sample meets in the bank
+
+    def work_of(self, stage: str) -> int:
+        """What a sample of an item meets at this stage, as far as its cost goes."""
+        return self.work if stage.startswith("features:") else 1
 
     def check(self, item: Item) -> None:
         """Hold an item to what the first stage works on, and to the label that learning needs.
@@ -51,6 +56,7 @@ class Services:
 
     def __init__(self) -> None:
         self.banks: dict[str, str] = {}  # name -> hash; the last who said so is right, and comes last
+        self._work: dict[str, int] = {}  # hash -> how many moved templates a sample meets
         self._known: set[str] = set()
         self._workers: list[Worker] = []
         self._by_stage: dict[str, list[Worker]] = {}
@@ -64,8 +70,9 @@ class Services:
         for name, digest in worker.banks.items():
             self.banks.pop(name, None)
             self.banks[name] = digest
+            self._work[digest] = worker.work.get(digest, 1)
         while len(self.banks) > _BANKS:
-            del self.banks[next(iter(self.banks))]
+            self._work.pop(self.banks.pop(next(iter(self.banks))), None)
 
     def leave(self, worker: Worker) -> None:
         """The worker takes no more work; twice does no harm."""
@@ -100,7 +107,7 @@ class Services:
         for stage in stages:
             if not serves(self._known, stage):
                 raise self._unknown(stage, bank)
-        return Route(stages, digest, options)
+        return Route(stages, digest, options, self._work.get(digest or "", 1))
 
     def _bank(self, bank: str | None) -> str:
         if bank is not None:

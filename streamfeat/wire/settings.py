@@ -50,6 +50,14 @@ class BrokerSettings:
     max_batch_items: int = 16
     """Items a TASK: beyond that a broker hop is under 5 % of the cost already, and only the waiting grows."""
 
+    max_batch_cost: int = 1 << 29
+    """Cost of a TASK of more than one item, in samples times templates: about a tenth of a second's computing, so that
+    long recordings do not travel sixteen at a time and wait for each other."""
+
+    batch_wait_ms: float = 0.0
+    """How long a TASK that is not full may wait for company while its worker is busy. 0: nobody waits. A few
+    milliseconds spare the broker messages where items are tiny, and cost each of them as much."""
+
     max_attempts: int = 3
     """Workers that may go away while they compute an item before it is quarantined."""
 
@@ -63,6 +71,8 @@ class BrokerSettings:
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            if name == "batch_wait_ms" and value == 0:
+                continue
             if not value > 0:
                 raise ConfigError(f"{name} must be more than 0, got {value!r}")
         if self.item_bytes > self.message_bytes or self.message_bytes > self.max_retained_bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import os
 import re
 import sys
 from contextlib import suppress
@@ -18,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument
+from streamfeat.errors import InvalidArgument, TooLarge
 from streamfeat.signals import encode_sphere, read_audio
+from streamfeat.signals.signal import MAX_FILE_BYTES
 from tests.files import pcm_format, riff, shared, shared_cases, wav16
 from tests.strategies import int16_samples
 
@@ -219,3 +221,32 @@ def test_awkward_recordings_of_others() -> None:
             assert md5 == row["decoded_md5"] or not row["decoded_md5"], path.name
             n_equal += bool(row["decoded_md5"])
     assert n_equal >= 4
+
+
+def test_ten_minutes_are_read() -> None:
+    """Twelve million samples at 20 kHz, to the last."""
+    samples = np.arange(12_000_000, dtype=np.uint32).astype(np.int16)
+    signal = read_audio(wav16(samples, 20_000))
+    np.testing.assert_array_equal(signal.samples, samples)
+
+
+def test_a_bad_frame_of_several_channels_is_named() -> None:
+    """The first frame that holds it, and which channel, before anything is mixed."""
+    frames = np.zeros((9, 2), "<f4")
+    frames[4, 1] = np.inf
+    data = riff(pcm_format(8000, n_channels=2, n_bytes=4, tag=3), frames.tobytes())
+    with pytest.raises(InvalidArgument, match="non-finite sample at 4 of channel 1"):
+        read_audio(data, channels="mix")
+    with pytest.raises(InvalidArgument, match="non-finite sample at 4"):
+        read_audio(data, channels=0)
+
+
+def test_over_the_limits_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file over its limit is not read; a recording over its limit is stopped in the middle."""
+    (tmp_path / "big.wav").write_bytes(b"RIFF")
+    os.truncate(tmp_path / "big.wav", MAX_FILE_BYTES + 1)  # a hole, not half a gigabyte
+    with pytest.raises(TooLarge, match=f"{MAX_FILE_BYTES + 1} bytes"):
+        read_audio(tmp_path / "big.wav")
+    monkeypatch.setattr("streamfeat.signals.audio.MAX_VALUES", 150)
+    with pytest.raises(TooLarge, match="over the limit of 150 values"):
+        read_audio(wav16(RAMP))

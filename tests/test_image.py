@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, features
 
 from streamfeat.errors import CallerError, InvalidArgument, TooLarge
 from streamfeat.signals import read_image
@@ -281,3 +281,66 @@ def test_awkward_pictures_of_others() -> None:
                 read_image(path)
         else:
             assert read_image(path).samples.size > 0
+
+
+MODES: dict[str, tuple[Image.Image, str, dict[str, Any]]] = {
+    "WEBP": (Image.fromarray(COLOUR), "WEBP", {"lossless": True}),
+    "TIFF, LZW": (Image.fromarray(COLOUR), "TIFF", {"compression": "tiff_lzw"}),
+    "TIFF, deflated": (Image.fromarray(GREY), "TIFF", {"compression": "tiff_deflate"}),
+    "TIFF of 64-bit offsets": (Image.fromarray(GREY), "TIFF", {"big_tiff": True}),
+    "TIFF of one bit, G4": (Image.fromarray(GREY > 100), "TIFF", {"compression": "group4"}),
+    "BMP of one bit": (Image.fromarray(GREY > 100), "BMP", {}),
+    "PFM": (Image.fromarray(GREY.astype(np.float32)), "PPM", {}),
+    "LA": (Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(255 - GREY)]), "PNG", {}),
+    "LA in TIFF": (Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(255 - GREY)]), "TIFF", {}),
+    "RGBA": (Image.fromarray(np.dstack([COLOUR, 255 - GREY])), "PNG", {}),
+    "JPEG 2000 of 16 bits": (Image.fromarray(GREY.astype(np.uint16) * 200), "JPEG2000", {}),
+}
+
+
+@pytest.mark.parametrize("what", MODES)
+def test_values_of_every_mode(what: str) -> None:
+    """Decoded with transparency they are the array that was saved; one bit is 0 and 255."""
+    picture, form, options = MODES[what]
+    wanted = np.asarray(picture)
+    got = decode_image(saved(picture, form, **options)).values
+    np.testing.assert_array_equal(got, wanted * np.uint8(255) if wanted.dtype == np.bool_ else wanted)
+
+
+def test_lossy_forms_are_near() -> None:
+    """AVIF, a progressive JPEG and one inside a TIFF: a flat field within 4 of 255."""
+    flat = Image.new("RGB", (32, 32), (200, 100, 50))
+    forms: dict[str, dict[str, Any]] = {"AVIF": {}, "JPEG": {"progressive": True}, "TIFF": {"compression": "jpeg"}}
+    for form, options in forms.items():
+        if form == "AVIF" and not features.check("avif"):
+            with pytest.raises(InvalidArgument, match="not a picture"):
+                read_image(b"\0\0\0\x20ftypavif" + bytes(40))
+            continue
+        got = read_image(saved(flat, form, **options)).samples.reshape(-1, 3).astype(int)
+        np.testing.assert_allclose(got, np.tile([200, 100, 50], (1024, 1)), atol=4)
+
+
+@pytest.mark.parametrize(
+    ("data", "levels"),
+    [
+        (b"P2\n3 1\n100\n0 50 100\n", [0, 128, 255]),  # spread over 255
+        (b"P5\n3 1\n255\n" + bytes([0, 7, 255]), [0, 7, 255]),
+        (b"P5\n2 1\n1000\n" + bytes([0, 0, 3, 232]), [0, 65535]),
+        (b"P1\n2 1\n1 0\n", [0, 255]),
+    ],
+)
+def test_portable_maps_have_their_own_white(data: bytes, levels: list[int]) -> None:
+    """The greatest value of a PGM is white; in a PBM one is black."""
+    np.testing.assert_array_equal(read_image(data).samples, [levels])
+
+
+@pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP"])
+def test_animations_are_their_first_frame(form: str) -> None:
+    """With a word on how many there are; another one when asked for."""
+    first, second = Image.new("RGB", (8, 8), (255, 0, 0)), Image.new("RGB", (8, 8), (0, 0, 255))
+    options = {"lossless": True} if form == "WEBP" else {}
+    data = saved(first, form, save_all=True, append_images=[second], duration=100, **options)
+    pixels = decode_image(data)
+    assert pixels.warnings == ("2 frames: the first is taken",)
+    assert pixels.signal().samples[0, 0].tolist() == [255, 0, 0]
+    assert read_image(data, frames=1).samples[0, 0].tolist() == [0, 0, 255]

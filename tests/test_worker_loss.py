@@ -152,6 +152,20 @@ def test_only_what_may_have_been_begun_is_charged() -> None:
     assert fleet.count("redelivered") == 5
 
 
+def test_who_was_unlucky_twice_is_not_first_again() -> None:
+    """Suspects are tried in the order of their charges: a worker killed from outside hits another one each time."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker("w0")
+    fleet.request(client, [signal(n) for n in range(4)])
+    tried = []
+    for run in (1, 2, 3):
+        fleet.lose("back", worker)
+        worker = fleet.worker("w0", run=run)
+        tried += [item.fields["seq"] for task in fleet.tasks(worker) for item in task.items]
+    assert tried == [0, 1, 2]
+    assert fleet.outcome(client) == {}  # nobody is quarantined
+
+
 @pytest.mark.parametrize("n_deaths", [3, 50])
 def test_an_item_that_waits_behind_the_one_computed_is_never_charged(n_deaths: int) -> None:
     """However often workers die in front of it: only the oldest in hand is theirs to answer for."""

@@ -61,6 +61,7 @@ class Chaos:
         self._broker_kills = 0
         self._reports: dict[str, dict[str, Any]] = {}
         self._at_work: dict[str, int] = {}
+        self._back: dict[str, int] = {}
         self._next_report = self._started
         self._legs = [Leg(fleet.front, workload, route, self._released, self._until) for route in ROUTES]
 
@@ -135,7 +136,9 @@ class Chaos:
         except StreamfeatError:
             return None
         self._reports[report["broker"]] = report
-        self._at_work = {worker["name"]: worker["pid"] for worker in report["workers"]}
+        # at work since the last report at least: faults must not wait at the door for whoever comes back
+        back, self._back = self._back, {worker["name"]: worker["pid"] for worker in report["workers"]}
+        self._at_work = {name: pid for name, pid in self._back.items() if back.get(name) == pid}
         return report
 
     def _settle(self, account: Account) -> None:

@@ -182,7 +182,8 @@ class Queues:
     ) -> tuple[Worker | None, list[Lease]]:
         """A worker and what it should get from this queue; workers to be left alone are added to `held`."""
         if queue.suspects:
-            suspect = next(iter(queue.suspects.values()))
+            # those charged least first: where workers are killed from outside, who was unlucky twice is not first again
+            suspect = min(queue.suspects.values(), key=lambda lease: len(lease.lost_with))
             able = [w for w in workers if w.name not in suspect.lost_with] or workers
             least = min(able, key=_load)
             if not least.leases:

@@ -130,7 +130,7 @@ def test_every_command_gives_json_and_nothing_else(cli: Terminal, words: dict[st
         beside = cli(*given, "--json", file)
         assert beside.status == 0, (name, beside)
         assert set(json.loads(file.read_text())) == set(alone.json), name
-        assert beside.out
+        assert beside.out, (name, beside)
         assert not list(cli.home.glob(".report*"))
 
 

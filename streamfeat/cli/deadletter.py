@@ -117,3 +117,5 @@ def _print_list(filed: list[Filed], broken: dict[str, str]) -> None:
 def _print_outcomes(outcomes: dict[str, str]) -> None:
     for name, outcome in outcomes.items():
         click.echo(f"{name}: {outcome}")
+    if not outcomes:
+        click.echo("no dead letters")

@@ -32,10 +32,10 @@ from streamfeat.wire.outstanding import Errand, Outcome
 
 __all__ = ["Client", "Job", "Result"]
 
-WINDOW = 64
-"""Jobs under way unless the caller says otherwise: a dozen workers stay busy, and nobody queues for long."""
+WINDOW = 128
+"""Jobs under way unless the caller says otherwise: four requests, so that workers never wait for the next."""
 
-PULL = 16
+PULL = 32
 """Jobs taken from the caller between two looks at the socket, and so the items of a REQUEST."""
 
 FIT_TIMEOUT_S = 600.0
@@ -140,7 +140,7 @@ class Client:
         ordered : bool
             Yield in the order of the jobs; else as they are done.
         window : int, optional
-            Most jobs pulled and not yet yielded; 64 unless given. The broker's credit is a bound as well.
+            Most jobs pulled and not yet yielded; 128 unless given. The broker's credit is a bound as well.
         options : mapping, optional
             For the last stage, such as {"k": 5} for search.
         timeout_s : float, optional

@@ -70,7 +70,7 @@ def test_items_are_isolated_and_equal_the_feature_map(banks: dict[str, Path], pi
         assert [r.fields["ok"] for r in results] == [True, False, False, True]
         assert results[0].fields["bank"] == handler.banks[name]
         np.testing.assert_array_equal(item_to_feature(results[3]), FeatureMap.open(banks[name]).one(picture))
-    assert len(beats) == 8
+    assert len(beats) >= 8
     handler.close()
 
 

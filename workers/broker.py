@@ -17,7 +17,7 @@ import secrets
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -96,14 +96,15 @@ class BrokerLoop:
         self._notifier.say(READY)
         drain_until = float("inf")
         while time.monotonic() < drain_until and self._stop.count < 2 and not (self._core.draining and self._core.idle):
-            if self._stop.fd in dict(poller.poll(ceil(1000 * self._wait_s(time.monotonic(), drain_until)))):
+            ready = dict(poller.poll(ceil(1000 * self._wait_s(time.monotonic(), drain_until))))
+            if self._stop.fd in ready:
                 self._stop.clear()
             if self._stop.count and not self._core.draining:
                 log.info("draining")
                 self._notifier.say(STOPPING)
                 self._core.drain()
                 drain_until = time.monotonic() + self._drain_timeout_s
-            self._turn()
+            self._turn(self._doors.busy(ready, time.monotonic()))
         self._send_all(self._core.stop(time.monotonic()))
         self._doors.close()
         if self._metrics is not None:
@@ -113,15 +114,15 @@ class BrokerLoop:
         moments = (self._core.next_wake(now), self._next_probe - now, drain_until - now, self._notifier.wait_s(now))
         return max(0.0, min(moments))
 
-    def _turn(self) -> None:
-        self._doors.gate.turn(time.monotonic())
+    def _turn(self, doors: Collection[Door]) -> None:
+        """Take what came to these doors, all others being quiet, and say what is due."""
         for side in get_args(Side):
-            for _ in range(BURST):
+            for _ in range(BURST if side in doors else 0):
                 arrival = self._doors.receive(side)
                 if arrival is None:
                     break
                 self._send_all(self._answer(side, arrival, time.monotonic()))
-        while (arrival := self._doors.receive("admin")) is not None:
+        while "admin" in doors and (arrival := self._doors.receive("admin")) is not None:
             self._obey(arrival, time.monotonic())
         now = time.monotonic()
         self._send_all(self._core.tick(now))

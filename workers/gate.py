@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import zmq
 from zmq.utils import z85
@@ -71,8 +72,8 @@ class Gate:
         """What happened to the connections at each door, counted."""
         return {door: dict(monitor.counts) for door, monitor in self._monitors.items()}
 
-    def turn(self, now: float) -> None:
-        """Answer the handshakes that wait, after a look at the folder of keys."""
+    def turn(self, ready: Collection[Any], now: float) -> None:
+        """Answer the handshakes that wait, after a look at the folder of keys; `ready` is what the poller named."""
         if self._keyring is not None and now >= self._next_look:
             self._next_look = now + LOOK_EVERY_S
             try:
@@ -81,8 +82,9 @@ class Gate:
             except ConfigError as error:
                 log.error("%s; nobody is let in", error)
         for monitor in self._monitors.values():
-            monitor.look()
-        while self.zap.poll(0):
+            if monitor.fd in ready:
+                monitor.look()
+        while self.zap in ready and self.zap.poll(0):
             self._answer(self.zap.recv_multipart())
 
     def _tell_problems(self) -> None:

@@ -59,6 +59,9 @@ FLUSH_BYTES = 1 << 20
 FLUSH_AFTER_S = 0.02
 """Finished results wait for company up to these bounds; with nothing left to compute they leave at once."""
 
+BEAT_EVERY_S = 0.02
+"""A handler's signs of life that follow sooner are spared: between small items they cost a tenth of the work."""
+
 BUSY_FACTOR = 4
 """A group may take that many times the slowest one of its kind so far before its worker counts as silent."""
 
@@ -107,7 +110,7 @@ class Runtime:
         self._oldest_result = float("inf")
         self._outbox: deque[list[Frame]] = deque()
         self._slowest_s: dict[str, float] = {}
-        self._last_s = 0.0
+        self._last_s = self._next_beat = 0.0
         self._broker, self._n_let_go = "", 0
         self._reload_asked = False
         self._drain_until, self._drained = float("inf"), False
@@ -329,8 +332,11 @@ class Runtime:
 
     def _beat(self, busy_ms: int) -> None:
         """The handler's sign of life: the same one for the broker and for systemd."""
-        self._listen(0.0)
         now = time.monotonic()
+        if busy_ms <= 0 and now < self._next_beat:
+            return
+        self._next_beat = now + BEAT_EVERY_S
+        self._listen(0.0)
         self._talk(now)
         if busy_ms > 0:
             self._ask_patience(busy_ms / 1000, now)

@@ -105,7 +105,7 @@ def test_poison_ends_in_the_folder_and_goes_on_once_workers_are_mended(
         return status, json.loads(capsys.readouterr().out)
 
     with cluster() as running:
-        running.start_broker("--heartbeat-ms", "200", "--dead-letters", str(tmp_path / "deadletters"))
+        running.start_broker("--dead-letters", str(tmp_path / "deadletters"))
         names = [f"echo-{n}" for n in range(4)]
         for worker in names:
             running.start_echo(worker)

@@ -24,15 +24,15 @@ def views(n_orbits: int, d: int, seed: int = 0) -> tuple[NDArray[np.float64], ND
     return X + 0.3 * rng.standard_normal(X.shape), orbits
 
 
-@pytest.mark.parametrize(("n_orbits", "d", "k"), [(12, 8, 5), (12, 8, 100), (6, 40, 10), (6, 40, 100)])
+@pytest.mark.parametrize(("n_orbits", "d", "k"), [(12, 8, 5), (12, 8, None), (6, 40, 10), (6, 40, 100), (6, 40, None)])
 @pytest.mark.parametrize("floor", [0.1, 1.0])
-def test_cosines_are_those_of_the_inverse_covariance(n_orbits: int, d: int, k: int, floor: float) -> None:
+def test_cosines_are_those_of_the_inverse_covariance(n_orbits: int, d: int, k: int | None, floor: float) -> None:
     """More rows than columns or fewer, all directions or some: the metric is (C + floor mean)^-1 in k directions."""
     X, orbits = views(n_orbits, d)
     queries = views(4, d, seed=1)[0]
     Z = WithinOrbitWhitening(k, floor).fit(X, [f"o{i}" for i in orbits]).transform(queries)
     Z /= np.linalg.norm(Z, axis=1)[:, None]
-    expected = whitened_cosines(X, list(orbits), queries, min(k, d, len(X) - 1), floor)
+    expected = whitened_cosines(X, list(orbits), queries, min(k or d, d, len(X) - 1), floor)
     # condition number of the penalised covariance below 1e3
     np.testing.assert_allclose(Z @ Z.T, expected, atol=1e-9)
 
@@ -78,6 +78,8 @@ def test_state_is_all_a_transform_needs() -> None:
     np.testing.assert_array_equal(again.transform(counts), whitening.transform(counts))
     np.testing.assert_array_equal(again.transform(counts[3:4])[0], whitening.transform(counts)[3])
     assert (again.n_components, again.floor) == (4, 0.5)
+    everything = WithinOrbitWhitening().fit(counts, orbits)
+    assert WithinOrbitWhitening.from_state(*everything.state()).n_components is None
     assert again.mean_.shape == (6,)
     assert again.projection_.shape == (6, 4)
 

@@ -33,8 +33,8 @@ class WithinOrbitWhitening:
 
     Parameters
     ----------
-    n_components : int
-        Principal directions kept, k; fewer where the rows have fewer.
+    n_components : int, optional
+        Leading principal directions kept, k; None, or more than the rows span: all that they span.
     floor : float
         Added to every variance inside orbits, as a part of their mean; over 0, or a direction in which no orbit
         varies would decide alone.
@@ -53,8 +53,8 @@ class WithinOrbitWhitening:
     True
     """
 
-    def __init__(self, n_components: int = 100, floor: float = 0.1) -> None:
-        self.n_components = check_count(n_components, "n_components")
+    def __init__(self, n_components: int | None = None, floor: float = 0.1) -> None:
+        self.n_components = None if n_components is None else check_count(n_components, "n_components")
         self.floor = check_over_zero(floor, "floor")
         self._fitted: tuple[Floats, Floats] | None = None
 
@@ -123,8 +123,8 @@ class WithinOrbitWhitening:
         return self._fitted
 
 
-def principal_directions(Z: Floats, k: int) -> Floats:
-    """An orthonormal basis (D, at most k) of the leading principal directions of centred rows Z (n, D).
+def principal_directions(Z: Floats, k: int | None) -> Floats:
+    """An orthonormal basis (D, at most k) of the leading (or all) principal directions of centred rows Z (n, D).
 
     Directions with less than `RANK_FLOOR` of the largest variance are rounding, and left out.
     """

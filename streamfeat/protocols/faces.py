@@ -28,7 +28,6 @@ from streamfeat.signals.signal import Signal
 
 ORL = "faces/orl.npz"
 FARS = {"1 % FAR": 0.01, "0.1 % FAR": 0.001}
-N_COMPONENTS, FLOOR = 100, 0.1
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def _descriptors(faces: Faces, split: Split, table: Table) -> dict[str, NDArray[
     both = np.concatenate([split.taught, split.more])
     out: dict[str, NDArray[Any]] = {"cosine": asked, "centred cosine": asked - taught.mean(axis=0, dtype=np.float64)}
     for name, rows in (("whitened from T_G", split.taught), ("whitened from T_G + X", both)):
-        whitening = WithinOrbitWhitening(n_components=N_COMPONENTS, floor=FLOOR)
+        whitening = WithinOrbitWhitening()
         out[name] = whitening.fit(table.take(rows), [faces.subjects[row] for row in rows]).transform(asked)
     return out
 

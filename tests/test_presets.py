@@ -11,6 +11,7 @@ import pytest
 from streamfeat.bank import build_bank, open_bank
 from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError, NotFound
+from streamfeat.featuremap import FeatureMap
 from streamfeat.presets import build_named, ensure_bank, preset_names, preset_signals, read_signals
 from streamfeat.signals import open_corpus
 from tests.files import png
@@ -90,6 +91,17 @@ def test_a_preset_is_built_from_what_is_given(tmp_path: Path) -> None:
     said: list[str] = []
     ensure_bank("global-image", tmp_path / "own", signals=given, say=said.append)
     assert len(said) == 1
+
+
+def test_a_face_and_its_mirror_image_have_one_feature() -> None:
+    """The mean over both, to the rounding of two sums in another order."""
+    pictures = preset_signals("digits-image")[:200]
+    feature_map = FeatureMap(build_bank(BankSpec.preset("faces"), pictures))
+    mirrored = [replace(picture, samples=picture.samples[:, ::-1].copy()) for picture in pictures[:5]]
+    X = feature_map.transform(pictures[:5])
+    # pictures of 28 x 28 are stretched first, which mirrors to 1e-6
+    np.testing.assert_allclose(feature_map.transform(mirrored), X, atol=1e-5)
+    assert np.abs(X[0] - X[1]).max() > 1e-3
 
 
 def test_signals_are_read_from_whatever_lies_there(corpus: Path, tmp_path: Path) -> None:

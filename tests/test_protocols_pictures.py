@@ -123,6 +123,14 @@ def test_real_faces_are_told_apart() -> None:
     assert 0.45 < report["accuracy"]["centred cosine, 1 % FAR"] < 0.85
 
 
+def test_the_preset_tells_real_faces_apart() -> None:
+    """ORL, first split, whitened from T_G: .918 at 1 % FAR; over 20 splits .935 +- .056, of pixels .736."""
+    plan = faces.plan_orl(source(shared("data"), n_seeds=1))
+    preset = method_of("preset", speech=False)
+    _, _, report = faces.verify_faces(plan, preset, BankSpec.preset("faces"), progress=silent, n_threads=2)
+    assert report["accuracy"]["whitened from T_G, 1 % FAR"] > 0.86
+
+
 # -------------------------------------------------------------------------------------------------------- photographs
 
 

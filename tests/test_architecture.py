@@ -36,7 +36,8 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart", "reproduce", "protocols", "trials", "bench"),
+    ("quickstart", "reproduce", "protocols", "trials"),
+    ("bench",),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

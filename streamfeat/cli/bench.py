@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from streamfeat.bench.fleet import QUICK as QUICK_FLEET
+from streamfeat.bench.fleet import Plan as FleetPlan
+from streamfeat.bench.fleet import bench_fleet
 from streamfeat.bench.kernels import QUICK, Plan, bench_kernels
+from streamfeat.bench.peers import QUICK as QUICK_PEERS
+from streamfeat.bench.peers import Extent, bench_peers
+from streamfeat.bench.plots import draw_fleet, draw_peers
 from streamfeat.bench.templates import QUICK as QUICK_TEMPLATES
 from streamfeat.bench.templates import Digits, compare_templates
 from streamfeat.bench.templates import Plan as TemplatesPlan
 from streamfeat.cli.console import emit, json_option
+from streamfeat.config import DATA_VARIABLE
 
 
 @click.group(help="Measure what features cost, beside the best that could be done otherwise.")
@@ -43,6 +51,87 @@ def templates(digits: Path, quick: bool, json_to: str | None) -> None:
     plan = QUICK_TEMPLATES if quick else TemplatesPlan()
     report = compare_templates(Digits.open(digits), plan, lambda what: click.echo(what, err=True))
     emit(report, json_to, lambda: show_templates(report))
+
+
+@command.command(
+    help="Broker and two workers beside two threads of this process, on the same two cores: items a second, latency "
+    "one by one and under Poisson load, memory over 100,000 items. A picture is put beside the JSON file."
+)
+@click.option("--quick", is_flag=True, help="Short bursts, no memory, in under a minute.")
+@json_option
+def fleet(quick: bool, json_to: str | None) -> None:
+    """Run it and print the table."""
+    report = bench_fleet(QUICK_FLEET if quick else FleetPlan(), lambda what: click.echo(what, err=True))
+    emit(report, json_to, lambda: show_fleet(report))
+    _picture(json_to, lambda file: draw_fleet(file, report))
+
+
+@command.command(
+    help="Our presets beside kymatio, MiniRocket (aeon), scikit-learn, scikit-image, librosa and the paper's NumPy: "
+    "the same digits, splits and seeds, accuracy and time an item on one thread. Those that are not installed are "
+    "named (scripts/peers installs all). A picture is put beside the JSON file."
+)
+@click.option("--quick", is_flag=True, help="Few items, in under a minute: its accuracies are no figures.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    envvar=DATA_VARIABLE,
+    help="Folder of MNIST and FSDD. Default: STREAMFEAT_DATA, else ../shared/data, else stand-ins.",
+)
+@json_option
+def peers(quick: bool, data: Path | None, json_to: str | None) -> None:
+    """Run it and print the table."""
+    report = bench_peers(QUICK_PEERS if quick else Extent(), lambda what: click.echo(what, err=True), data)
+    emit(report, json_to, lambda: show_peers(report))
+    _picture(json_to, lambda file: draw_peers(file, report))
+
+
+def _picture(json_to: str | None, draw: Callable[[Path], None]) -> None:
+    """A picture of the same name beside the JSON file, if there is one."""
+    if json_to is None or json_to == "-" or not Path(json_to).is_file():
+        return
+    file = Path(json_to).with_suffix(".png")
+    draw(file)
+    click.echo(f"picture: {file}", err=True)
+
+
+def show_fleet(report: dict[str, Any]) -> None:
+    """Rates of each kind of item, then latency by window and by load, then memory."""
+    for what in (what for what in ("image", "audio") if what in report):
+        kind = report[what]
+        spread = "{median:.3f} ({min:.3f} to {max:.3f})".format(**kind["ratio"])
+        rates = f"fleet {kind['fleet_items_per_s']:.0f}/s, in process {kind['inprocess_items_per_s']:.0f}/s"
+        click.echo(f"{what}, {kind['bank']}: {rates}, ratio {spread}")
+        cpu = f"{kind['fleet_cpu_ms']:.3f} ms an item, in process {kind['inprocess_cpu_ms']:.3f}"
+        click.echo(f"  CPU time: fleet {cpu}, ratio {kind['cpu_vs_inprocess']:.3f}")
+        click.echo(f"  single items: {kind['p50_added_ms']:.3f} ms beyond computing (median)")
+        click.echo(f"  {'':18}{'items/s':>9}{'p50 ms':>9}{'p99':>9}{'p99.9':>9}{'queue':>9}{'compute':>9}")
+        rows = [(f"{row['window']} under way", row) for row in kind["closed"]]
+        rows += [(f"{row['offered_per_s']:.0f}/s, Poisson", row) for row in kind["open"]]
+        for name, row in rows:
+            keys = ("p50_ms", "p99_ms", "p999_ms", "queue_ms", "compute_ms")
+            click.echo(f"  {name:18}{row['items_per_s']:9.1f}" + "".join(f"{row[key]:9.2f}" for key in keys))
+    for name, of in report.get("memory", {}).items():
+        click.echo(
+            f"{name}: {of['mib'][0]} MiB after {of['after_items'][0]} items, {of['mib'][1]} MiB after "
+            f"{of['after_items'][1]} ({100 * of['growth']:+.1f} %)"
+        )
+    click.echo(f"load average {report['load_average']}; {report['wall_s']} s")
+
+
+def show_peers(report: dict[str, Any]) -> None:
+    """A row a method and column, then the ratios, what is missing and what stands in."""
+    click.echo(f"{'':30}{'':12}{'':12}{'accuracy':>9}{'cpu ms':>10}{'wall ms':>10}")
+    for row in report["rows"]:
+        name = f"{row['method']:30}{row['protocol']:12}{row['column']:12}"
+        click.echo(f"{name}{row['accuracy']:9.4f}{row['ms_per_item']:10.3f}{row['wall_ms']:10.3f}")
+    for name, spread in report["ratios"].items():
+        click.echo(f"{name}: {spread['median']:.2f} ({spread['min']:.2f} to {spread['max']:.2f})")
+    for lacks in report["missing"]:
+        click.echo(f"not run: {lacks['method']} needs {lacks['package']}; {lacks['install']} installs it")
+    for note in report["notes"]:
+        click.echo(f"note: {note}")
+    click.echo(f"{report['clock']}; {report['wall_s']} s")
 
 
 def show_templates(report: dict[str, Any]) -> None:

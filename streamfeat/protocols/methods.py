@@ -3,8 +3,8 @@
 preset               the bank
 plain                the same with the identity alone
 raw                  what the preset's front end gives
-audio                mfcc, logmel, augment, minirocket, minirocket-untrimmed
-pictures             pixels, rbf, augment, hog, kymatio, kymatio-front-end
+audio                mfcc, logmel, augment, scattering, minirocket, minirocket-untrimmed
+pictures             pixels, rbf, nystroem, augment, hog, kymatio, kymatio-fine, kymatio-front-end
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ SPEECH = {
     "mfcc": Method(sounds.fit_mfcc, "z-score"),
     "logmel": Method(sounds.fit_log_mel),
     "augment": Method(sounds.fit_augment),
+    "scattering": Method(sounds.fit_scattering, "z-score"),
     "minirocket": Method(sounds.fit_minirocket, "z-score", per_fit=True),
     "minirocket-untrimmed": Method(sounds.fit_minirocket_whole, "z-score", per_fit=True),
 }
@@ -84,9 +85,11 @@ PICTURES = {
     "raw": Method(_raw),
     "pixels": Method(pixels.fit_pixels),
     "rbf": Method(pixels.fit_rbf),
+    "nystroem": Method(pixels.fit_nystroem),
     "augment": Method(pixels.fit_augment),
     "hog": Method(pixels.fit_hog),
     "kymatio": Method(pixels.fit_kymatio, "z-score"),
+    "kymatio-fine": Method(pixels.fit_kymatio_fine, "z-score"),
     "kymatio-front-end": Method(pixels.fit_kymatio_front_end, "z-score"),
 }
 

@@ -24,6 +24,7 @@ MEDIAN_OF = 1000
 """Pictures whose distances give the width of the kernel."""
 SHIFTS_PX, TURNS_DEG = (-2, 0, 2), (-15, 0, 15)
 N_TURNS = 24
+N_LANDMARKS = 1000
 SCATTERING_SCALE, SCATTERING_ANGLES = 3, 8
 
 
@@ -38,6 +39,19 @@ def fit_rbf(task: Task) -> Fitted:
     pictures = _pictures(task)
     fourier = _fourier(task, pictures)
     return Fitted(lambda signals: fourier(_flat(pictures(signals))))
+
+
+def fit_nystroem(task: Task) -> Fitted:
+    """The same kernel by 1,000 training pictures as landmarks."""
+    try:
+        from sklearn.kernel_approximation import Nystroem
+    except ImportError as error:
+        raise ConfigError(f"the method nystroem needs scikit-learn ({error}): pip install scikit-learn") from error
+    pictures = _pictures(task)
+    some = _flat(pictures(task.signals()))
+    n, seed = min(N_LANDMARKS, len(some)), task.spec.seed
+    nystroem = Nystroem(kernel="rbf", gamma=_gamma(some[:MEDIAN_OF]), n_components=n, random_state=seed).fit(some)
+    return Fitted(lambda signals: np.asarray(nystroem.transform(_flat(pictures(signals))), np.float32))
 
 
 def fit_augment(task: Task) -> Fitted:
@@ -73,6 +87,11 @@ def fit_kymatio(task: Task) -> Fitted:
     return _scattering(_pictures(task))
 
 
+def fit_kymatio_fine(task: Task) -> Fitted:
+    """The same with J = 2: four times as many places."""
+    return _scattering(_pictures(task), scale=2)
+
+
 def fit_kymatio_front_end(task: Task) -> Fitted:
     """The same, of what the preset's front end makes of a picture."""
     raw = fit_baseline("raw", task.spec)
@@ -85,7 +104,7 @@ def fit_kymatio_front_end(task: Task) -> Fitted:
     return _scattering(lambda signals: raw.transform(signals).reshape(-1, *shape))
 
 
-def _scattering(pictures: Pictures) -> Fitted:
+def _scattering(pictures: Pictures, scale: int = SCATTERING_SCALE) -> Fitted:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -101,7 +120,7 @@ def _scattering(pictures: Pictures) -> Fitted:
             X = np.ascontiguousarray(np.moveaxis(X, 3, 1))
         shape = X.shape[-2:]
         if shape not in made:
-            made[shape] = ScatteringNumPy2D(J=SCATTERING_SCALE, shape=shape, L=SCATTERING_ANGLES, max_order=2)
+            made[shape] = ScatteringNumPy2D(J=scale, shape=shape, L=SCATTERING_ANGLES, max_order=2)
         return np.asarray(made[shape](X), np.float32).reshape(len(X), -1)
 
     return Fitted(transform)
@@ -120,12 +139,18 @@ def _fourier(task: Task, pictures: Pictures) -> Callable[[Floats], Floats]:
         from sklearn.kernel_approximation import RBFSampler
     except ImportError as error:
         raise ConfigError(f"this method needs scikit-learn ({error}): pip install scikit-learn") from error
-    some = _flat(pictures(task.signals()[:MEDIAN_OF])).astype(np.float64)
-    squares = np.square(some).sum(axis=1)
-    apart = (squares[:, None] + squares - 2.0 * some @ some.T)[np.triu_indices(len(some), 1)]
-    sampler = RBFSampler(gamma=0.5 / float(np.median(apart)), n_components=N_FOURIER, random_state=task.spec.seed)
-    sampler.fit(some[:1].astype(np.float32))
+    some = _flat(pictures(task.signals()[:MEDIAN_OF]))
+    sampler = RBFSampler(gamma=_gamma(some), n_components=N_FOURIER, random_state=task.spec.seed)
+    sampler.fit(some[:1])
     return lambda X: np.asarray(sampler.transform(X), np.float32)
+
+
+def _gamma(some: Floats) -> float:
+    """1 / (2 sigma^2) with the median distance for sigma."""
+    X = some.astype(np.float64)
+    squares = np.square(X).sum(axis=1)
+    apart = (squares[:, None] + squares - 2.0 * X @ X.T)[np.triu_indices(len(X), 1)]
+    return 0.5 / float(np.median(apart))
 
 
 def _moved(picture: Floats, moves: str) -> Floats:

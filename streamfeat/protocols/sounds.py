@@ -24,6 +24,8 @@ TRIM_DB, RANGE_DB = 30.0, 80.0
 SHIFTS = (-2, -1, 0, 1, 2)
 """Bands that `augment` raises a training recording by."""
 TRIMMED_FRAMES, WHOLE_FRAMES = 75, 101
+OCTAVES, PER_OCTAVE, N_SAMPLES, STRETCHES = 8, 8, 8192, 8
+"""Of the scattering: J, Q, the samples it sees at once, and the stretches of time that are averaged."""
 
 
 def log_mel(signal: Signal, trim: bool = True) -> Floats:
@@ -32,15 +34,25 @@ def log_mel(signal: Signal, trim: bool = True) -> Floats:
 
     rate_hz = signal.rate_hz or 0
     window, hop = round(WINDOW_S * rate_hz), round(HOP_S * rate_hz)
-    x = signal.unit_scale()
-    x = x / (np.abs(x).max() or np.float32(1.0))
-    if trim:
-        kept, _ = librosa.effects.trim(x, top_db=TRIM_DB, frame_length=window, hop_length=hop)
-        x = kept if kept.size else x
+    x = _trimmed(signal) if trim else _peak(signal)
     if x.size < window:
         x = np.pad(x, (0, window - x.size))
     mel = librosa.feature.melspectrogram(y=x, sr=rate_hz, n_fft=window, hop_length=hop, n_mels=BANDS)
     return np.asarray(librosa.power_to_db(mel, ref=max(float(mel.max()), 1e-10), top_db=RANGE_DB), np.float32)
+
+
+def _peak(signal: Signal) -> Floats:
+    x = signal.unit_scale()
+    return x / (np.abs(x).max() or np.float32(1.0))
+
+
+def _trimmed(signal: Signal) -> Floats:
+    import librosa
+
+    x, rate_hz = _peak(signal), signal.rate_hz or 0
+    window, hop = round(WINDOW_S * rate_hz), round(HOP_S * rate_hz)
+    kept, _ = librosa.effects.trim(x, top_db=TRIM_DB, frame_length=window, hop_length=hop)
+    return kept if kept.size else x
 
 
 def frames_of(spectrum: Floats, n: int) -> Floats:
@@ -76,6 +88,24 @@ def fit_augment(_task: Task) -> Fitted:
         return np.stack(moved, axis=1).reshape(len(signals), len(SHIFTS), -1)
 
     return Fitted(_each(lambda signal: frames_of(log_mel(signal), 32).ravel()), copies=copies)
+
+
+def fit_scattering(_task: Task) -> Fitted:
+    """Scattering1D (kymatio), J = Q = 8, of the trimmed recording: means over 8 stretches of what it fills."""
+    try:
+        from kymatio.scattering1d.frontend.numpy_frontend import ScatteringNumPy1D
+    except ImportError as error:
+        raise ConfigError(f"the method scattering needs kymatio ({error}): pip install kymatio") from error
+    scattering = ScatteringNumPy1D(J=OCTAVES, shape=(N_SAMPLES,), Q=PER_OCTAVE)
+
+    def one(signal: Signal) -> Floats:
+        x = _trimmed(signal)[:N_SAMPLES]
+        out = np.asarray(scattering(np.pad(x, (0, N_SAMPLES - x.size))), np.float32)
+        n_filled = max(1, -(-x.size // 2**OCTAVES))
+        # the first row is the recording itself, averaged
+        return frames_of(out[1:, :n_filled], STRETCHES).ravel()
+
+    return Fitted(_each(one))
 
 
 def fit_minirocket(task: Task) -> Fitted:

@@ -159,6 +159,11 @@ def with_array(**changes: Any) -> list[Frame]:
         ),
         ([b"SF1", b"PING", msgpack.packb({"a": msgpack.Timestamp(0)})], "extension types do not travel"),
         ([b"SF1", b"PING", msgpack.packb({"busy_ms": b"raw"})], "busy_ms must be integer, got b'raw'"),
+        (
+            [b"SF1", b"REPORT", msgpack.packb({"report": {"a": [b""]}})],
+            r"REPORT: report.a\[0\] must be text, .* got b''",
+        ),
+        ([b"SF1", b"REPORT", b"\x81\xa6report" + b"\x81\xa1a" * 900 + b"\x01"], "REPORT: header is nested too deep"),
         ([b"SF1", b"PING", b"\xdd\xff\xff\xff\xff"], "PING: header"),
         ([b"SF1", b"PING", b"\x91" * 5000], "PING: header"),
         ([b"SF1", b"PING", b"\x81\xa1a" * 5000 + b"\x01"], "PING: header"),

@@ -121,6 +121,8 @@ def decode(frames: Sequence[Frame]) -> Message:
         validate(header)
     except fastjsonschema.JsonSchemaValueException as error:
         raise _broken_rule(verb, error) from None
+    if verb == "REPORT":
+        _walk(verb, header)
     payload = frames[_N_FIXED:]
     if known_in_item is None:
         if payload:
@@ -260,7 +262,7 @@ def _no_ext(code: int, _data: bytes) -> Any:
 
 
 def _pack(verb: str, header: dict[str, Any], validate: Callable[[Any], Any]) -> bytes:
-    if verb == "REPORT":  # free in form: only a walk through it shows what it is made of
+    if verb == "REPORT":  # only a walk through it shows what it is made of
         return _pack_plain(verb, header, validate)
     try:
         if verb not in _CHECKED_BEFORE:
@@ -283,6 +285,14 @@ def _pack_plain(verb: str, header: dict[str, Any], validate: Callable[[Any], Any
     except (ValueError, OverflowError, RecursionError) as error:  # an int over 64 bits, lone surrogates, too deep
         raise InvalidArgument(f"{verb}: header cannot be packed: {error}") from None
     return packed
+
+
+def _walk(verb: str, header: dict[str, Any]) -> None:
+    """Hold a header that is free in form to what `encode` lets through: bytes are no value of it."""
+    try:
+        _plain(header, verb + ":")
+    except RecursionError:
+        raise InvalidArgument(f"{verb}: header is nested too deep") from None
 
 
 def _plain(value: Any, where: str) -> Any:

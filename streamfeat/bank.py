@@ -22,6 +22,7 @@ from streamfeat.groups import (
 )
 from streamfeat.kernels import Floats
 from streamfeat.kernels.fourier import MAX_PROJECTION
+from streamfeat.layer2 import median_rows
 from streamfeat.layers import features_of, first_layer, phi, size_of
 from streamfeat.orbits import (
     USER,
@@ -43,7 +44,7 @@ from streamfeat.orbits import (
     template_vectors,
     user_orbits,
 )
-from streamfeat.outer import with_outer
+from streamfeat.outer import MAX_COUNT, with_outer
 from streamfeat.pooling import Fourier, Material
 from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
@@ -63,9 +64,6 @@ __all__ = [
     "orbits",
     "template_vectors",
 ]
-
-MAX_GROUP = 65535
-"""Counts are uint16."""
 
 USES = ("templates", "group", "pooling", "layer2", "patches", "outer")
 """What chance is used for, each under its own number."""
@@ -325,18 +323,19 @@ def _layer2_arrays(
     """Those of the second layer, from a bank that is not yet entered in a manifest."""
     bank, layer2 = Bank(*parts), spec.layer2
     assert layer2 is not None  # whoever asks has seen it
-    seen = vectors[vectors.any(axis=1)] if layer2.needs_signals else vectors[:0]
+    rng = np.random.default_rng([spec.seed, USES.index("layer2")])
+    seen = median_rows(vectors[vectors.any(axis=1)], rng) if layer2.needs_signals else vectors[:0]
     first = phi(bank, first_layer(bank, seen))
-    return layer2.build(first.shape[1], first, np.random.default_rng([spec.seed, USES.index("layer2")]))
+    return layer2.build(first.shape[1], first, rng)
 
 
 def _entry(spec: StreamSpec, axes: Axes, factors: Sequence[Factor]) -> dict[str, Any]:
     """What the manifest says of a stream besides its spec."""
     spec.window.check(axes.names)
     G = math.prod(factor.n for factor in factors) * math.prod(spec.window.grid(axes.shape))
-    if spec.pooling.dtype == "<u2" and G > MAX_GROUP:
+    if spec.pooling.dtype == "<u2" and G > MAX_COUNT:
         raise ConfigError(
-            f"a bank of |G| = {G}; CDF counts are uint16 and take at most {MAX_GROUP}: use fewer elements"
+            f"a bank of |G| = {G}; CDF counts are uint16 and take at most {MAX_COUNT}: use fewer elements"
         )
     if not spec.window.whole and G > MAX_POSITIONS:
         raise ConfigError(f"patches have at most {MAX_POSITIONS} positions times elements, got {G}; use fewer")

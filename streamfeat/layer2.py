@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 16 * ROWS
 """First layers that share a pass over the frequencies."""
 
 MEDIAN_ROWS = 1000
-"""Signals whose distances the median is taken of; more are drawn at random."""
+"""Signals whose distances the median is taken of; of more, so many at random."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Layer2:
         n_first : int
             Numbers of a Phi.
         phi : (N, n_first) float32
-            Of the bank's signals; none, if sigma is a number.
+            Of the bank's signals, see `median_rows`; none, if sigma is a number.
         """
-        sigma = (self.of_median or 1) * median_distance(phi, rng) if self.sigma == "median" else self.sigma
+        sigma = (self.of_median or 1) * median_distance(phi) if self.sigma == "median" else self.sigma
         W = rng.standard_normal((self.m, n_first)) / sigma
         longest = float(np.linalg.norm(W, axis=1).max())
         if longest > MAX_PROJECTION / 2:
@@ -101,16 +101,22 @@ class Layer2:
                     mean_cos_sin(copies, 1.0, weight, pairs[first + i, 0, t], pairs[first + i, 1, t])
 
 
-def median_distance(phi: Floats, rng: np.random.Generator) -> float:
-    """The median Euclidean distance of two different rows; of `MEDIAN_ROWS` at random, if there are more.
+def median_rows(vectors: Floats, rng: np.random.Generator) -> Floats:
+    """The vectors (N, d) whose Phi the median distance is taken of: `MEDIAN_ROWS` at the most."""
+    if len(vectors) <= MEDIAN_ROWS:
+        return vectors
+    return vectors[rng.choice(len(vectors), MEDIAN_ROWS, replace=False)]
+
+
+def median_distance(phi: Floats) -> float:
+    """The median Euclidean distance of two different rows, of all pairs (N, N) at once.
 
     Raises
     ------
     ConfigError
         Fewer than two rows, or most of them equal.
     """
-    some = phi if len(phi) <= MEDIAN_ROWS else phi[rng.choice(len(phi), MEDIAN_ROWS, replace=False)]
-    X = some.astype(np.float64)
+    X = phi.astype(np.float64)
     squares = np.square(X).sum(axis=1)
     above = np.triu_indices(len(X), 1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0)[above])

@@ -65,7 +65,17 @@ def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]
             project_orbits(X, orbits, P)
             yield block, P
         return
-    X = move(stream, vectors)
+    yield from _products(stream, move(stream, vectors), n, G)
+
+
+def _patch_projections(stream: Stream, patches: Floats) -> Iterator[tuple[int, Floats]]:
+    n = math.prod(stream.grid)
+    for block, P in _products(stream, _acted(stream.factors, patches, n), n, stream.n_moves):
+        yield block, P.reshape(1, stream.n_group, LANES)
+
+
+def _products(stream: Stream, X: Floats, n: int, G: int) -> Iterator[tuple[int, Floats]]:
+    """The first n G rows of X on each block of templates, renormalised (n, G, LANES)."""
     flat = np.empty((len(X), LANES), np.float32)
     P = flat[: n * G].reshape(n, G, LANES)
     scale = stream.arrays.get("scale")
@@ -74,19 +84,6 @@ def projections(stream: Stream, vectors: Floats) -> Iterator[tuple[int, Floats]]
         if scale is not None:
             rescale(scale[block], P)
         yield block, P
-
-
-def _patch_projections(stream: Stream, patches: Floats) -> Iterator[tuple[int, Floats]]:
-    n, G = math.prod(stream.grid), stream.n_moves
-    X = _acted(stream.factors, patches, n)
-    flat = np.empty((len(X), LANES), np.float32)
-    P = flat[: n * G].reshape(n, G, LANES)
-    scale = stream.arrays.get("scale")
-    for block, templates in enumerate(stream.arrays["templates"]):
-        project(X, templates, flat)
-        if scale is not None:
-            rescale(scale[block], P)
-        yield block, P.reshape(1, n * G, LANES)
 
 
 def move(stream: Stream, vectors: Floats, n_factors: int | None = None) -> Floats:

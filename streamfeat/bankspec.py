@@ -1,6 +1,6 @@
 """The bank spec: what a bank is built from, as a checked value.
 
-    name = "digits-image"
+    name = "turned"
     seed = 0
     renormalise = true                       # every gt gets the norm of t
     form = "operators"                       # or "dense": every gt is stored
@@ -120,7 +120,9 @@ class StreamSpec:
         """What goes with patches, and what does not."""
         if self.window.whole:
             if cells_of(self.pooling):
-                raise ConfigError("bank spec: pooling.cells lie over patches; use window.kind = 'patches', got 'whole'")
+                raise ConfigError(
+                    "bank spec: pooling.cells lie over patches; use window.kind = 'patches' or 'polar', got 'whole'"
+                )
             return
         if self.form != "operators":
             raise ConfigError(

@@ -30,7 +30,7 @@ class FeatureMap:
     Examples
     --------
     >>> fmap = FeatureMap.fit(BankSpec.preset("digits-image"), signals)
-    >>> X = fmap.transform(signals)          # (N, D) uint16 counts
+    >>> X = fmap.transform(signals)          # (N, D) float32; uint16 counts of pooling "cdf" without a second layer
     >>> Phi = fmap.dense(X)                  # (N, D) float32; inner products estimate the kernel
     """
 
@@ -104,7 +104,8 @@ class FeatureMap:
 
         Which kernel is told by the pooling: `streamfeat.pooling`, the method `weight` of each kind; of several streams
         it is the sum of theirs. Features of a second layer are Phi already: E <Phi(x), Phi(z)> =
-        exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's Phi (Raj et al. 2017, section 4).
+        exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's Phi (Raj et al. 2017, section 4). Under an outer
+        orbit it is the mean of that kernel over the copies of x and those of z.
 
         Parameters
         ----------

@@ -64,6 +64,7 @@ QUICK = {
     "stream": ["stream", "CORPUS", "--connect", "FRONT"],
     "units install": ["units", "install", "--root", "HOME/root"],
     "units print": ["units", "print"],
+    "verify": ["verify", "HOME/rows.npz", "--far", "0.1"],
     "warmup": ["warmup"],
 }
 
@@ -75,6 +76,7 @@ def words(cli: Terminal, served: Terminal, corpus: Path) -> dict[str, list[str]]
     spec = cli.home / "tiny.toml"
     spec.write_text(TINY)
     picture_data(cli.home / "data")
+    np.savez(cli.home / "rows.npz", features=np.eye(4), labels=np.array([1, 1, 2, 2]))
     (cli.home / "small.toml").write_text(IMAGE_SPEC)
     built = cli("bank", "build", spec)
     assert built.status == 0, built

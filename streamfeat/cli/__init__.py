@@ -34,6 +34,7 @@ COMMANDS = {
     "status": "ask a broker how it is",
     "stream": "send recordings through a fleet",
     "units": "show or install the systemd units of a fleet",
+    "verify": "are two rows of one label: rates at any false accept rate, over all pairs",
     "warmup": "compile and cache every kernel",
     "worker": "run one worker: features, learner or index",
 }

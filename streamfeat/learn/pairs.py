@@ -8,7 +8,8 @@ by less than (D + 16) 2^-24; the bins kept reach twice as far on either side, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from streamfeat.learn.scaling import parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Advance = Callable[[int], object]
+Progress = Callable[[str, int], AbstractContextManager[Advance]]
 
 BLOCK = 1024
 """Rows a side of a block of scores."""
@@ -33,6 +36,11 @@ SAMPLE_DEVIATIONS = 8.0
 """How far a rank among them may be off; pairs that share a row are not independent."""
 
 
+def unseen(what: str, total: int) -> AbstractContextManager[Advance]:  # noqa: ARG001 - as a progress bar is called
+    """Progress that nobody looks at."""
+    return nullcontext(lambda _: None)
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Unit rows U (n, D) in the order of their labels' numbers (n,)."""
@@ -45,8 +53,11 @@ class Pairs:
         kept = np.sort(rng.permutation(len(self.U))[:k])
         return Pairs(self.U[kept], self.numbers[kept])
 
-    def scan(self, wanted: NDArray[np.bool_]) -> Scan:
-        """Count all pairs by bin, and score those in wanted bins in float64."""
+    def __len__(self) -> int:
+        return len(self.U) * (len(self.U) - 1) // 2
+
+    def scan(self, wanted: NDArray[np.bool_], advance: Advance = lambda _: None) -> Scan:
+        """Count all pairs by bin, and score those in wanted bins in float64; `advance` hears of each block's pairs."""
         rows = self.U.astype(np.float32)
         counts, found = np.zeros((2, BINS), np.int64), np.empty((2, BLOCK * BLOCK), np.int32)
         bins_wanted, n_before = np.flatnonzero(wanted), 0
@@ -54,7 +65,9 @@ class Pairs:
         for top in range(0, len(rows), BLOCK):
             for left in range(top, len(rows), BLOCK):
                 scores = rows[top : top + BLOCK] @ rows[left : left + BLOCK].T
-                bin_scores(scores, self._spans(top, left, scores.shape), wanted.view(np.uint8), counts, found)
+                spans = self._spans(top, left, scores.shape)
+                bin_scores(scores, spans, wanted.view(np.uint8), counts, found)
+                advance(int((spans[:, 2] - spans[:, 0]).sum()))
                 n_now = int(counts[:, bins_wanted].sum())
                 if n_now > n_before:
                     places, bins = found[:, : n_now - n_before]
@@ -116,17 +129,21 @@ class Scan:
         return over / int(self.counts[0].sum())
 
 
-def scan_near(pairs: Pairs, accepted: Sequence[int], rng: np.random.Generator) -> tuple[Scan, list[slice]]:
+def scan_near(
+    pairs: Pairs, accepted: Sequence[int], rng: np.random.Generator, progress: Progress = unseen
+) -> tuple[Scan, list[slice]]:
     """A scan of all pairs that kept those near each limit, and the windows they lie in."""
     nothing = np.zeros(BINS, np.bool_)
     sample = pairs.some(SAMPLE, rng).scan(nothing)
-    share = float(sample.counts[1].sum()) / max(1.0, len(pairs.U) * (len(pairs.U) - 1) / 2)
+    share = float(sample.counts[1].sum()) / max(1, len(pairs))
     ranks = [rank * share for rank in accepted]
     guess = [sample.window(rank, SAMPLE_DEVIATIONS * (np.sqrt(rank) + 1.0), pairs.reach) for rank in ranks]
-    scan = pairs.scan(_together(guess))
+    with progress("pairs", len(pairs)) as advance:
+        scan = pairs.scan(_together(guess), advance)
     windows = [scan.window(rank, 0.0, pairs.reach) for rank in accepted]
     if (_together(windows) & ~_together(guess)).any():
-        scan = pairs.scan(_together(windows))
+        with progress("pairs, near the limits", len(pairs)) as advance:
+            scan = pairs.scan(_together(windows), advance)
     return scan, windows
 
 

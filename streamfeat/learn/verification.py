@@ -17,19 +17,20 @@ limit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.kernels.scores import BINS
+from streamfeat.kernels.scores import BINS, LOWEST, WIDTH
 from streamfeat.learn.checks import check_features, group_numbers
-from streamfeat.learn.pairs import BLOCK, DIGITS, Pairs, scan_near
+from streamfeat.learn.pairs import BLOCK, DIGITS, Pairs, Progress, scan_near, unseen
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Judged = tuple[dict[float, float], float, Floats]
 
 EXACT_PAIRS = 2**22
 """Scores kept: 80 MB at most."""
@@ -50,6 +51,8 @@ class Verification:
         Verification rate at each false accept rate that was asked for.
     eer : float
         Equal error rate.
+    roc : ndarray of float64 (k, 2)
+        FAR and VR at the edges of the bins, from (1, 1) to (0, 0); edges that no score lies between are one point.
     """
 
     pairs: int
@@ -57,10 +60,15 @@ class Verification:
     impostor: int
     vr: dict[float, float]
     eer: float
+    roc: Floats = field(repr=False, compare=False)
 
 
 def verify(
-    X: ArrayLike, labels: Sequence[object] | NDArray[Any], fars: Sequence[float] = (0.001, 0.01)
+    X: ArrayLike,
+    labels: Sequence[object] | NDArray[Any],
+    fars: Sequence[float] = (0.001, 0.01),
+    *,
+    progress: Progress = unseen,
 ) -> Verification:
     """Verification rates and the equal error rate over all pairs of rows.
 
@@ -72,6 +80,9 @@ def verify(
     labels : sequence of n names, int or str
     fars : sequence of float
         False accept rates, from 0 (above every impostor) to 1.
+    progress : callable
+        For each pass over more than `EXACT_PAIRS` pairs: called with what is counted and how many, it gives a context
+        whose value is called with the number of pairs of each block.
 
     Raises
     ------
@@ -90,36 +101,49 @@ def verify(
     genuine = sum(int(count) * (int(count) - 1) // 2 for count in np.bincount(numbers, minlength=1))
     if not 0 < genuine < pairs:
         raise InvalidArgument(
-            f"verification needs two rows of one label and two labels, got {len(names)} labels for {len(rows)} rows"
+            f"verification needs two rows of one label and two labels, got {len(names)} "
+            f"label{'s' * (len(names) != 1)} for {len(rows)} rows"
         )
-    judge = _judged_whole if pairs <= EXACT_PAIRS else _judged_in_bins
-    vr, eer = judge(unit_rows(rows), numbers, rates)
-    return Verification(pairs, genuine, pairs - genuine, vr, eer)
+    U = unit_rows(rows)
+    if pairs <= EXACT_PAIRS:
+        vr, eer, roc = _judged_whole(U, numbers, rates)
+    else:
+        vr, eer, roc = _judged_in_bins(U, numbers, rates, progress)
+    return Verification(pairs, genuine, pairs - genuine, vr, eer, roc)
 
 
-def _judged_whole(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> tuple[dict[float, float], float]:
-    """Rates and EER from every score."""
+def _judged_whole(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> Judged:
+    """Rates, EER and ROC from every score."""
     blocks = list(scored_pairs(U, numbers))
     same = np.sort(np.concatenate([scores[equal] for scores, equal in blocks]))
     other = np.sort(np.concatenate([scores[~equal] for scores, equal in blocks]))
-    return {far: verification_rate(same, other, far) for far in fars}, equal_error_rate(same, other)
+    edges = LOWEST + WIDTH * np.arange(BINS + 1)
+    below = np.array([np.searchsorted(side, edges) / len(side) for side in (same, other)])
+    vr = {far: verification_rate(same, other, far) for far in fars}
+    return vr, equal_error_rate(same, other), curve(below)
 
 
-def _judged_in_bins(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> tuple[dict[float, float], float]:
+def _judged_in_bins(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float], progress: Progress) -> Judged:
     """The same from counts, and the scores near the limits."""
     order = np.argsort(numbers, kind="stable")
     n_impostors = len(U) * (len(U) - 1) // 2 - sum(int(k) * (int(k) - 1) // 2 for k in np.bincount(numbers))
     accepted = {far: n_accepted(far, n_impostors) for far in fars}
     limited = [far for far in fars if accepted[far] < n_impostors]
     pairs = Pairs(U[order], numbers[order])
-    scan, windows = scan_near(pairs, [accepted[far] for far in limited], np.random.default_rng(0))
+    scan, windows = scan_near(pairs, [accepted[far] for far in limited], np.random.default_rng(0), progress)
     vr = dict.fromkeys(fars, 1.0)
     for far, window in zip(limited, windows, strict=True):
         vr[far] = scan.rate(accepted[far], window)
     below = np.zeros((2, BINS + 1))
     np.cumsum(scan.counts, axis=1, out=below[:, 1:])
-    missed, refused = below / below[:, -1:]
-    return vr, crossing(missed, 1.0 - refused)
+    below /= below[:, -1:]
+    return vr, crossing(below[0], 1.0 - below[1]), curve(below)
+
+
+def curve(below: Floats) -> Floats:
+    """The points (FAR, VR) (k, 2) of rising thresholds, each once, from the parts of both sides below them (2, n)."""
+    steps = np.append(True, (np.diff(below, axis=1) > 0).any(axis=0))
+    return np.ascontiguousarray((1.0 - below[::-1, steps]).T)
 
 
 def n_accepted(far: float, n_impostors: int) -> int:

@@ -66,6 +66,10 @@ def open_npy(path: Path, name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
     except _UNREADABLE as error:
+        if "Python objects" in str(error):  # NumPy's own words; it has no error of its own for them
+            raise InvalidArgument(
+                f"{name}: an array of Python objects (a pickle) is never loaded; save numbers, or texts as dtype str"
+            ) from error
         raise InvalidArgument(f"{name}: not a readable .npy file: {error}") from error
     return array
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from streamfeat.bankspec import BankSpec
 from streamfeat.bench import peers
@@ -117,3 +119,16 @@ def test_a_named_folder_must_be_there(tmp_path: Path) -> None:
     """Stand-ins are for those who named none."""
     with pytest.raises(ConfigError, match="no such folder"):
         plans(SMALL, tmp_path / "nothing", lambda _what: None)
+
+
+def test_our_bounds_allow_the_peers_versions() -> None:
+    """What kymatio 0.3 and aeon 1.6 hold numpy and numba to is within what we ask for, so one environment has all."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    asked = {need.name: need.specifier for need in map(Requirement, project["dependencies"])}
+    for package, version in {"numba": "0.63.1", "numpy": "2.2.6", "librosa": "0.11.0"}.items():
+        assert asked[package].contains(version), f"{package} {version}"
+    extra = {need.name: need.specifier for need in map(Requirement, project["optional-dependencies"]["peers"])}
+    assert extra["scipy"].contains("1.14.1")
+    # what kymatio calls is gone from it
+    assert not extra["scipy"].contains("1.15.0")
+    assert extra["aeon"].contains("1.6.0")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from streamfeat.workers.banks import Banks, check_canary, size_of
-from streamfeat.workers.features import Features
+from streamfeat.workers.features import QUIET_S, Features
 
 from streamfeat.admin import ask
 from streamfeat.bankspec import BankSpec
@@ -71,6 +71,41 @@ def test_items_are_isolated_and_equal_the_feature_map(banks: dict[str, Path], pi
         assert results[0].fields["bank"] == handler.banks[name]
         np.testing.assert_array_equal(item_to_feature(results[3]), FeatureMap.open(banks[name]).one(picture))
     assert len(beats) >= 8
+    handler.close()
+
+
+def test_items_at_once_equal_items_alone(banks: dict[str, Path]) -> None:
+    """40 pictures, the first alone and the rest together with two that are refused: each feature to the bit its own."""
+    handler = Features([banks["light"]])
+    handler.warm()
+    (digest,) = handler.banks.values()
+    rng = np.random.default_rng(0)
+    pictures = [Signal("image", rng.integers(0, 256, (12, 12)).astype(np.uint8)) for _ in range(40)]
+    items = [Job(picture).to_item() for picture in pictures]
+    items[7] = items[30] = Item({})
+    results = handler.handle(f"features:{digest}", items, {}, lambda _ms: None)
+    feature_map = FeatureMap.open(banks["light"])
+    assert [n for n, result in enumerate(results) if not result.fields["ok"]] == [7, 30]
+    for n in set(range(40)) - {7, 30}:
+        np.testing.assert_array_equal(item_to_feature(results[n]), feature_map.one(pictures[n]))
+    handler.close()
+
+
+def test_slow_items_are_not_taken_together(banks: dict[str, Path]) -> None:
+    """Items that take as long as a quiet spell may last are computed one by one: none waits for another."""
+    handler = Features([banks["light"]])
+    handler.warm()
+    (digest,) = handler.banks.values()
+    picture = Signal("image", np.arange(144, dtype=np.uint8).reshape(12, 12))
+    beats = []
+
+    def slow(_ms: int) -> None:
+        beats.append(time.monotonic())
+        time.sleep(QUIET_S)
+
+    handler.handle(f"features:{digest}", [Job(picture).to_item()] * 3, {}, slow)
+    # two an item: after its front end, and after its feature
+    assert len(beats) == 6
     handler.close()
 
 

@@ -39,6 +39,23 @@ def test_every_pair_is_counted_once_in_its_bin(block: int, monkeypatch: pytest.M
     np.testing.assert_array_equal(np.bincount(scan.bins, minlength=BINS), scan.counts.sum(axis=0))
 
 
+def test_ties_are_kept_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one-hot rows every pair lies at a limit: kept are their kinds a block, with how many pairs each was."""
+    monkeypatch.setattr(pairs, "BLOCK", 64)
+    numbers = np.sort(np.random.default_rng(0).integers(0, 5, 400))
+    # two rows in three show their label, the others the next
+    of = Pairs(np.eye(5)[(numbers + (np.arange(400) % 3 == 0)) % 5], numbers)
+    scan, windows = scan_near(of, [10, 60_000], np.random.default_rng(0))
+    assert len(scan.scores) <= 7 * 8 // 2 * 4  # blocks; 0 or 1, genuine or not
+    assert scan.times.sum() == scan.counts.sum() == 400 * 399 // 2
+    U, same = of.U @ of.U.T, numbers[:, None] == numbers
+    genuine, impostors = (U[np.triu(side, 1)] for side in (same, ~same))
+    for accepted, window in zip([10, 60_000], windows, strict=True):
+        limit = np.sort(impostors)[::-1][accepted]
+        assert scan.rate(accepted, window) == np.mean(genuine > limit)
+    assert scan.rate(10, windows[0]) != scan.rate(60_000, windows[1])
+
+
 def test_little_is_kept_and_a_bad_guess_is_made_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """The windows lie in the bins kept, also when a guess from few rows misses them; most pairs are only counted."""
     of = rows(600, 32)

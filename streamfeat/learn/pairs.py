@@ -3,7 +3,8 @@
 A rate is decided by the pairs that score about as much as its limit. Which bins those are is guessed from the pairs of
 some rows; one pass over all pairs counts every bin and keeps the pairs in the bins guessed, which are scored again in
 float64. Where the counts show that the guess was off, the pass is made again with the right bins. Float32 products err
-by less than (D + 16) 2^-24; the bins kept reach twice as far on either side, so the answer is that of float64.
+by less than (D + 16) 2^-24; the bins kept reach twice as far on either side, so the answer is that of float64. Pairs of
+one block that tie are kept as one, with their number: of one-hot rows nearly all pairs lie at the limit.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Pairs:
         rows = self.U.astype(np.float32)
         counts, found = np.zeros((2, BINS), np.int64), np.empty((2, BLOCK * BLOCK), np.int32)
         bins_wanted, n_before = np.flatnonzero(wanted), 0
-        kept = [(np.empty(0), np.empty(0, np.bool_), np.empty(0, np.int32))]
+        kept = [_ties(np.empty(0), np.empty(0, np.bool_), np.empty(0, np.int32))]
         for top in range(0, len(rows), BLOCK):
             for left in range(top, len(rows), BLOCK):
                 scores = rows[top : top + BLOCK] @ rows[left : left + BLOCK].T
@@ -72,10 +73,9 @@ class Pairs:
                 if n_now > n_before:
                     places, bins = found[:, : n_now - n_before]
                     i, j = np.divmod(places.astype(np.int64), scores.shape[1])
-                    kept.append((*self._exact(i + top, j + left), bins.copy()))
+                    kept.append(_ties(*self._exact(i + top, j + left), bins))
                     n_before = n_now
-        exact, genuine, of_bin = (np.concatenate(part) for part in zip(*kept, strict=True))
-        return Scan(counts, exact, genuine, of_bin)
+        return Scan(counts, *(np.concatenate(part) for part in zip(*kept, strict=True)))
 
     def _spans(self, top: int, left: int, shape: tuple[int, int]) -> Ints:
         """Where in each row of a block its genuine pairs begin, its impostors, and its end (r, 3); each pair once."""
@@ -102,12 +102,13 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Scan:
-    """Counts (2, BINS) of genuine pairs and impostors, and the pairs kept: score, whether genuine, bin (k,)."""
+    """Counts (2, BINS) of genuine pairs and impostors, and those kept: score, whether genuine, bin, how many (k,)."""
 
     counts: Ints
     scores: Floats
     genuine: NDArray[np.bool_]
     bins: NDArray[np.int32]
+    times: Ints
 
     def window(self, accepted: float, deviation: float, reach: int) -> slice:
         """The bins in which the impostor lies that has so many above it, give or take a deviation."""
@@ -123,9 +124,11 @@ class Scan:
         """The part of genuine pairs over the impostor that has so many above it, which lies in the window."""
         inside = (self.bins >= window.start) & (self.bins < window.stop)
         genuine_above, impostors_above = self.counts[:, window.stop :].sum(axis=1)
-        impostors = np.sort(self.scores[inside & ~self.genuine])
-        limit = impostors[len(impostors) - 1 - (accepted - int(impostors_above))]
-        over = int(genuine_above) + int((self.scores[inside & self.genuine] > limit).sum())
+        falling = np.flatnonzero(inside & ~self.genuine)
+        falling = falling[np.argsort(-self.scores[falling])]
+        place = np.searchsorted(np.cumsum(self.times[falling]), accepted - int(impostors_above), side="right")
+        limit = self.scores[falling[place]]
+        over = int(genuine_above) + int(self.times[inside & self.genuine & (self.scores > limit)].sum())
         return over / int(self.counts[0].sum())
 
 
@@ -145,6 +148,18 @@ def scan_near(
         with progress("pairs, near the limits", len(pairs)) as advance:
             scan = pairs.scan(_together(windows), advance)
     return scan, windows
+
+
+def _ties(
+    scores: Floats, genuine: NDArray[np.bool_], bins: NDArray[np.int32]
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.int32], Ints]:
+    """Each score, whether genuine, and bin (k,) once, and how many pairs it was."""
+    order = np.lexsort((genuine, bins, scores))
+    scores, genuine, bins = scores[order], genuine[order], bins[order]
+    new = np.ones(len(scores), np.bool_)
+    new[1:] = (scores[1:] != scores[:-1]) | (genuine[1:] != genuine[:-1]) | (bins[1:] != bins[:-1])
+    firsts = np.flatnonzero(new)
+    return scores[firsts], genuine[firsts], bins[firsts], np.diff(np.append(firsts, len(scores)))
 
 
 def _together(windows: Sequence[slice]) -> NDArray[np.bool_]:

@@ -10,8 +10,8 @@ the false accept rate FAR(t) is the part of impostors accepted, the verification
 
 To `EXACT_PAIRS` every score is kept and all of this is exact. Over that `pairs` counts them in bins: counts and rates
 stay exact, the EER is on the line through the edges of 65,536 bins, off by at most what its bin holds. A pair takes 2 D
-operations, and memory does not grow with their number, except by 17 bytes for each that lies within a bin or two of a
-limit.
+operations, and memory does not grow with their number, except by 21 bytes for each that lies within a bin or two of a
+limit and ties with no other of its block.
 """
 
 from __future__ import annotations

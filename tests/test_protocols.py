@@ -25,7 +25,7 @@ from streamfeat.protocols.plan import Plan, Source
 from streamfeat.protocols.scores import scores_of
 from streamfeat.protocols.sounds import frames_of
 from streamfeat.protocols.table import featurise
-from streamfeat.protocols.trouble import TROUBLES, WHITE
+from streamfeat.protocols.trouble import BABBLE, TROUBLES, WHITE, troubled
 from streamfeat.signals.signal import Signal
 from tests.files import shared, wav16
 from tests.protocol_data import AUDIO_SPEC, IMAGE_SPEC, RATE_HZ, TAKES, picture_data, pictures, speech_data, word
@@ -177,6 +177,23 @@ def test_trouble_comes_to_test_items_alone(spoken: Path) -> None:
                 assert [plan.labels[row] for row in trial.tests[column]] == [
                     plan.labels[row] for row in trial.tests[clean]
                 ]
+
+
+def test_babble_is_of_the_speakers_that_the_model_was_trained_on(spoken: Path) -> None:
+    """Takes 0-9 of all but the one who is asked: computed again from these, and the report says so."""
+    plan = speech.plan_fsdd(source(spoken))
+    assert plan.speakers is not None
+    assert any("babble" in note for note in plan.notes)
+    own = [row for row in range(3 * 4 * len(TAKES)) if take_of(plan, row) < 10]
+    asked = {row: trial.train for trial in plan.trials for row in trial.tests.get(f"10 takes, {BABBLE}", ())}
+    assert len(asked) == 4 * 3 * 2
+    clean = {plan.read(row).name: row for row in range(3 * 4 * len(TAKES))}
+    for row in list(asked)[::5]:
+        noisy = plan.read(row)
+        first = clean[noisy.name.partition(" (")[0]]
+        voices = [plan.read(other) for other in own if plan.speakers[other] != plan.speakers[first]]
+        np.testing.assert_array_equal(noisy.samples, troubled(plan.read(first), BABBLE, voices, first).samples)
+        assert {s.name for s in voices} == {plan.read(int(other)).name for other in asked[row]}
 
 
 # ----------------------------------------------------------------------------------------------------------- pictures

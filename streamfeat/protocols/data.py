@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import streamfeat
@@ -85,13 +85,12 @@ def given_pictures(path: Path, known: Sequence[str] | None) -> list[tuple[str, P
     return labelled
 
 
-def read_all(items: Sequence[Utterance | Picture], advance: object = None) -> list[Signal]:
-    """Each item's signal, read now."""
+def read_all(items: Sequence[Utterance], advance: Callable[[int], None]) -> list[Signal]:
+    """Each item's signal, read now; `advance` is told of each."""
     signals = []
     for item in items:
         signals.append(item.read())
-        if callable(advance):
-            advance(1)
+        advance(1)
     return signals
 
 

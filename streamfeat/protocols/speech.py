@@ -72,7 +72,8 @@ def plan_fsdd(source: Source) -> Plan:
     """Free Spoken Digits, each speaker answered by a model of the others.
 
     Columns "2 takes" are the mean over five pairs of takes on takes 40-49 and takes 0-1 alone on takes 10-39; "10
-    takes" are takes 0-9. The troubled columns are those of 10 takes, tested on takes 40-49.
+    takes" are takes 0-9. The troubled columns are those of 10 takes, tested on takes 40-49; babble is made of the
+    recordings that the model was trained on, so that nobody who is asked is heard in it.
     """
     utterances = open_corpus(need(source.data, FSDD, "the Free Spoken Digit Dataset (a zip or folder)")).utterances
     spoken = Spoken.of(source, utterances, "fsdd-loso")
@@ -87,7 +88,10 @@ def plan_fsdd(source: Source) -> Plan:
         trials=trials,
         speakers=[str(spoken.speakers[row]) for row in (*range(len(spoken.signals)), *(r for r, _ in trouble.items))],
         clean={f"10 takes, {name}": clean for name in TROUBLES},
-        notes=("templates and thresholds from Arabic training speakers alone",),
+        notes=(
+            "templates and thresholds from Arabic training speakers alone",
+            "babble is made of the training speakers' recordings",
+        ),
     )
 
 

@@ -8,6 +8,7 @@ can be read off.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from streamfeat.bank import open_bank
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Failure, Readable, deliver, labels_of, rate_report
+from streamfeat.errors import ConfigError
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.learn.rls import RLS
 from streamfeat.presets import ensure_bank
@@ -38,6 +40,8 @@ N_TRAIN_DIGITS = 1000
 SHIFT_PX = 3
 TURN_DEG = 20.0
 CURVE_SPEAKERS = (2, 4, 8, 16)
+EXTRA = ("espeakng_loader", "sklearn", "matplotlib")
+"""What the extra `quickstart` installs."""
 
 WAYS = {
     task: {"patches": (f"digits-{task}", False), "global": (f"global-{task}", False), "plain": (f"global-{task}", True)}
@@ -128,8 +132,14 @@ def run_quickstart(
     -------
     dict
         {"audio", "image", "items_per_s", "p50_ms", "p99_ms", "wall_s", "picture"}; the summary file holds the same.
+
+    Raises
+    ------
+    ConfigError
+        The extra `quickstart` is not installed.
     """
     started = time.monotonic()
+    _need_extra()
     folder.mkdir(parents=True, exist_ok=True)
     with progress("speakers", N_TRAIN_SPEAKERS + N_TEST_SPEAKERS) as advance:
         corpus_path = synthesise_corpus(
@@ -171,6 +181,13 @@ def run_quickstart(
     part.write_text(json.dumps(summary, indent=2) + "\n")
     part.replace(folder / "summary.json")
     return summary
+
+
+def _need_extra() -> None:
+    """Refuse before the work, not after minutes of it, where something is not installed."""
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} not installed; pip install 'streamfeat[quickstart]'")
 
 
 def _audio_task(corpus_path: Path) -> Task:

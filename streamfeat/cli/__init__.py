@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "say what would be read and what refused, without a fleet",
     "corpus": "make a spoken-digit corpus, or list one",
     "deadletter": "look at items that ended three workers, send them again, or drop them",
+    "demo": "the quickstart of an installed package, in your cache",
     "doctor": "look at this machine for what commonly goes wrong",
     "keygen": "make the keys of a broker, a worker, a client",
     "evaluate": "accuracy of a preset under a protocol, beside other methods",

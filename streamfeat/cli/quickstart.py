@@ -19,6 +19,11 @@ from streamfeat.quickstart import run_quickstart
 @json_option
 def command(folder: Path, settings: Settings, json_to: str | None) -> int:
     """Run it and print the figures."""
+    return run_and_print(folder, settings, json_to)
+
+
+def run_and_print(folder: Path, settings: Settings, json_to: str | None) -> int:
+    """Run the whole line in a folder and print its figures; the exit status. `demo` and `quickstart` are this."""
     summary = run_quickstart(
         folder.absolute(), settings, progress=progress, say=lambda text: click.echo(text, err=True)
     )

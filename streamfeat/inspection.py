@@ -7,6 +7,7 @@ that the refusal can be about that.
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ class Check:
         return self.error is None
 
     def as_dict(self, *, values: bool = False) -> dict[str, Any]:
-        """For JSON; with `values`, the first eight in C order and the sum of all."""
+        """For JSON; with `values`, the first eight in C order and the sum of all, None beyond float64."""
         shown: dict[str, Any] = {
             "file": self.file,
             "kind": self.kind,
@@ -109,7 +110,10 @@ class Check:
         if values:
             x = self.stored
             shown["head"] = None if x is None else [float(v) * self.scale for v in x.flat[:HEAD]]
-            shown["sum"] = None if x is None else float(x.sum(dtype=np.float64)) * self.scale
+            with np.errstate(over="ignore"):
+                total = None if x is None else float(x.sum(dtype=np.float64)) * self.scale
+            # JSON has no infinity
+            shown["sum"] = total if total is None or math.isfinite(total) else None
         return shown
 
 

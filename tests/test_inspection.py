@@ -87,6 +87,13 @@ def test_values_are_on_one_scale(tmp_path: Path) -> None:
     assert "head" not in check(png(GREY), tmp_path).as_dict()
 
 
+def test_a_sum_beyond_float64_is_none(tmp_path: Path) -> None:
+    """JSON has no infinity."""
+    np.save(tmp_path / "large.npy", np.full(4, 1e308))
+    shown = check_file(tmp_path / "large.npy").as_dict(values=True)
+    assert (shown["outcome"], shown["head"], shown["sum"]) == ("accept", [1e308] * 4, None)
+
+
 def test_transparency_is_shown(tmp_path: Path) -> None:
     """A palette with alpha is RGBA, before the white that a signal gets."""
     picture = Image.new("P", (2, 1))

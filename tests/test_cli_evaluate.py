@@ -55,7 +55,11 @@ def test_several_methods_in_one_table_and_one_report(cli: Terminal, data: Path, 
     assert report["dim"] == 24 * 5
     assert report["methods"]["preset"]["accuracy"] == report["accuracy"]
     assert (report["methods"]["mfcc"]["dim"], report["methods"]["mfcc"]["bank"]) == (13 * 16, None)
-    assert all(line in ran.out for line in (*columns, "loss, 10 takes, silence 1 s", "mfcc", "over 2 seeds (banks)"))
+    # no bank, no seed: one run of mfcc stands for all
+    assert set(report["methods"]["mfcc"]["per_seed"]["10 takes, test 40-49"]) == {"0"}
+    assert report["methods"]["mfcc"]["sd_over"] == "items"
+    told = "± over 2 seeds (banks), mfcc: of the items (binomial)"
+    assert all(line in ran.out for line in (*columns, "loss, 10 takes, silence 1 s", told))
 
 
 def test_own_pictures_and_the_environment(cli: Terminal, data: Path, specs: tuple[Path, Path]) -> None:

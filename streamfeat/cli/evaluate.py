@@ -29,7 +29,11 @@ def _show(report: dict[str, Any]) -> None:
     click.echo("ms an item".ljust(width) + "".join(f"{m['ms_per_item']:.3g}".rjust(24) for m in methods.values()))
     click.echo("numbers".ljust(width) + "".join(str(m["dim"]).rjust(24) for m in methods.values()))
     over = {"seeds": f"over {report['seeds']} seeds ({report['seeds_of']})", "items": "of the items (binomial)"}
-    click.echo(f"{report['preset']} under {report['protocol']}; ± {over[report['sd_over']]}; {report['wall_s']} s")
+    others = "".join(
+        f", {name}: {over[m['sd_over']]}" for name, m in methods.items() if m["sd_over"] != report["sd_over"]
+    )
+    spread = over[report["sd_over"]] + others
+    click.echo(f"{report['preset']} under {report['protocol']}; ± {spread}; {report['wall_s']} s")
     for note in report["notes"]:
         click.echo(f"note: {note}")
 

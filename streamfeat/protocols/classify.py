@@ -52,13 +52,15 @@ def classify(
     method : Method
     spec : BankSpec
     bank_seeds : sequence of int, optional
-        A bank each, and every trial with each; None: one bank of the spec's own seed, and the trials have the seeds.
+        A bank each, and every trial with each, or the first alone where chance has no part; None: one bank of the
+        spec's own seed, and the trials have the seeds.
     progress : callable
     n_threads : int
         That compute features.
     """
     hits = Hits()
-    for bank_seed in (None,) if bank_seeds is None else bank_seeds:
+    seeds = (None,) if bank_seeds is None else bank_seeds if method.by_chance else bank_seeds[:1]
+    for bank_seed in seeds:
         task = Task(spec if bank_seed is None else replace(spec, seed=bank_seed), plan.templates, plan.moves)
         label = "" if bank_seed is None else f" seed {bank_seed}"
         for trials, fitted in _fits(plan, method, task):

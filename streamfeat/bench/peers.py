@@ -53,7 +53,8 @@ class Extent:
     n_columns: int = 2
     n_trials: int | None = None
     """Of each column and seed; None: all."""
-    n_test: int = 2000
+    n_test: int = 500
+    """Of each trial. Differences of a point need `streamfeat evaluate` and all items."""
     n_templates: int = 4000
 
 

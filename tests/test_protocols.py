@@ -211,7 +211,10 @@ def test_few_labels_are_drawn_as_protocol_one_says(written: Path) -> None:
         [rows] = trial.tests.values()
         np.testing.assert_array_equal(rows, np.arange(90, 150))
     assert [(t.seed, len(t.train)) for t in plan.trials] == [(s, 3 * n) for s in (0, 1) for n in (1, 5, 10, 30)]
-    assert plan.notes == ("100 labels a class: left out, a class has fewer items",)
+    assert plan.notes == (
+        "100 labels a class: left out, a class has fewer items",
+        "templates and widths from 90 training pictures without their labels",
+    )
 
 
 def test_templates_of_pictures_are_training_pictures(written: Path) -> None:

@@ -157,7 +157,7 @@ def test_tiles_come_row_by_row(sheets: Path) -> None:
         assert plan.read(row).samples.shape == (32, 32, 3)
         assert (plan.read(row).samples == row).all()
     assert list(plan.labels) == [str(row % 3) for row in (*range(12), *range(6))]
-    assert plan.notes == ("tested on 6 of the 10,000 test photographs",)
+    assert plan.notes[0] == "tested on 6 of the 10,000 test photographs"
 
 
 def test_a_missing_sheet_is_told(sheets: Path, tmp_path: Path) -> None:

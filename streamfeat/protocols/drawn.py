@@ -44,8 +44,9 @@ class Drawn:
         return [self.read(int(row)) for row in np.sort(chosen)]
 
     def plan(self, trials: tuple[Trial, ...], notes: tuple[str, ...] = ()) -> Plan:
-        """The plan of these trials."""
-        return Plan(self.labels, self.read, self.templates, trials, notes=notes)
+        """The plan of these trials; a figure for few labels goes with what is seen without any."""
+        seen = f"templates and widths from {min(N_TEMPLATES, self.n_train)} training pictures without their labels"
+        return Plan(self.labels, self.read, self.templates, trials, notes=(*notes, seen))
 
 
 def with_given(source: Source, drawn: Drawn) -> Drawn:

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamfeat.audiostream import AudioStream
     from streamfeat.bank import build_bank, open_bank
     from streamfeat.bankspec import BankSpec
     from streamfeat.client import Client, Job, Result
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AudioStream": "audiostream",
     "BankSpec": "bankspec",
     "Client": "client",
     "FeatureMap": "featuremap",
@@ -50,6 +52,7 @@ _HOME = {
 __all__ = [
     "KNN",
     "RLS",
+    "AudioStream",
     "BankSpec",
     "Client",
     "FeatureMap",

@@ -40,9 +40,10 @@ def commands() -> dict[str, click.Command]:
 NO_RESULT = {"broker", "serve", "worker"}
 """They run until they are stopped."""
 
-SHOWN_ELSEWHERE = {"bench kernels", "bench templates", "check", "demo", "keygen", "quickstart", "reproduce"}
+SHOWN_ELSEWHERE = {"bench kernels", "bench templates", "check", "demo", "keygen", "listen", "quickstart", "reproduce"}
 """Too long to run twice, refused the second time, or an object a line: test_readme.py, test_reproduce.py,
-test_cli_keygen.py, test_cli_check.py, test_cli_bench.py, test_cli_demo.py."""
+test_cli_keygen.py, test_cli_check.py, test_cli_bench.py, test_cli_demo.py,
+test_cli_listen.py."""
 
 QUICK = {
     "admin": ["admin", "reload", "--run-dir", "RUN"],

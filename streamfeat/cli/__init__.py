@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": "look at this machine for what commonly goes wrong",
     "keygen": "make the keys of a broker, a worker, a client",
     "evaluate": "accuracy of a preset under a protocol, beside other methods",
+    "listen": "print what is said in a file, a pipe or at the microphone",
     "push": "send pictures through a fleet",
     "quickstart": "the whole line on a synthesised corpus and handwritten digits",
     "reproduce": "run the papers' experiments again",

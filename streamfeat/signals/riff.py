@@ -114,24 +114,37 @@ def _whole(data: bytes, chunk: tuple[int, int], kind: str, name: str) -> bytes:
     return data[start : start + size]
 
 
-def _plain_format(head: bytes, order: str, name: str) -> tuple[bytes, int, int]:
-    """The format without its extension (which libsndfile does not read in RIFX), its codec, and bytes a frame."""
+def parse_format(head: bytes, name: str, order: str = "<") -> tuple[int, int, int, int, int]:
+    """What a fmt chunk says: codec (that of an extensible one looked up), channels, rate in Hz, bytes a block, bits.
+
+    Raises
+    ------
+    InvalidArgument
+        It is too short; no channels or no rate.
+    """
     if len(head) < 16:
         raise InvalidArgument(f"{name}: the fmt chunk has {len(head)} bytes, 16 are needed; the file is damaged")
-    codec, n_channels, rate_hz, speed, block, n_bits = struct.unpack_from(f"{order}HHIIHH", head)
+    codec, n_channels, rate_hz, _, block, n_bits = struct.unpack_from(f"{order}HHIIHH", head)
     if codec == _EXTENSIBLE:
         if len(head) < 40:
             raise InvalidArgument(f"{name}: an extensible fmt chunk has 40 bytes, got {len(head)}; the file is damaged")
         (codec,) = struct.unpack_from(f"{order}I", head, 24)
         if codec > 0xFFFF:  # a GUID in the other order: some RIFX have it so
             (codec,) = struct.unpack_from("<I" if order == ">" else ">I", head, 24)
-        if codec in _WHOLE_FRAMES:
-            head = struct.pack(f"{order}HHIIHHH", codec, n_channels, rate_hz, speed, block, n_bits, 0)
     if codec not in _CODECS:
         known = f" ({_REFUSED[codec]})" if codec in _REFUSED else ""
         raise InvalidArgument(f"{name}: RIFF with codec 0x{codec:04x}{known} is not read; convert it to PCM")
     if not n_channels or not rate_hz:
         raise InvalidArgument(f"{name}: the fmt chunk says {n_channels} channels at {rate_hz} Hz; the file is damaged")
+    return codec, n_channels, rate_hz, block, n_bits
+
+
+def _plain_format(head: bytes, order: str, name: str) -> tuple[bytes, int, int]:
+    """The format without its extension (which libsndfile does not read in RIFX), its codec, and bytes a frame."""
+    codec, n_channels, rate_hz, block, n_bits = parse_format(head, name, order)
+    written, _, _, speed = struct.unpack_from(f"{order}HHII", head)
+    if written == _EXTENSIBLE and codec in _WHOLE_FRAMES:
+        head = struct.pack(f"{order}HHIIHHH", codec, n_channels, rate_hz, speed, block, n_bits, 0)
     # a block that does not hold one sample of each channel is not believed; libsndfile goes by the bits as well
     return head, codec, max(block, n_channels * -(-n_bits // 8))
 

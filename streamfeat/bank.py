@@ -62,11 +62,16 @@ __all__ = [
     "materialise",
     "open_bank",
     "orbits",
+    "other_chance",
     "template_vectors",
 ]
 
 USES = ("templates", "group", "pooling", "layer2", "patches", "outer")
-"""What chance is used for, each under its own number."""
+"""What chance is used for, each under its own number.
+
+To NumPy [seed, 0] is the seed alone, so that `default_rng(seed)` gives the templates' numbers: what is compared with a
+bank takes `other_chance`.
+"""
 
 PATCHES = 8192
 """Patches that templates are taken from, drawn from all signals alike; as many as templates, if those are more."""
@@ -157,8 +162,13 @@ class Difference:
     largest_difference: float
 
 
+def other_chance(seed: int) -> np.random.Generator:
+    """Chance of which no bank has used any, for items that a bank is tried on."""
+    return np.random.default_rng([seed, len(USES)])
+
+
 def compare_features(bank: Bank, other: Bank, n_vectors: int, rng: np.random.Generator) -> Difference:
-    """What two banks of the same d and D, two forms of one say, make of random unit vectors."""
+    """What two banks of the same d and D, two forms of one say, make of random unit vectors; see `other_chance`."""
     vectors = rng.standard_normal((n_vectors, bank.d))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     given = vectors.astype(np.float32)

@@ -38,6 +38,14 @@ def test_the_sides_agree(pooling: dict[str, object]) -> None:
     assert np.mean(np.abs(problem.by_paper(X) * problem.stream.n_group - ours.reshape(6, 64, -1)) > 0.5) < 0.01
 
 
+def test_items_are_no_templates() -> None:
+    """Both are Gaussian; drawn from one seed they would be the same vectors, whose projections are 1."""
+    problem = Problem(9, 64, (3, 3), CDF, source="gaussian")
+    templates = problem.templates / np.linalg.norm(problem.templates, axis=1, keepdims=True)
+    # of 512 independent pairs of directions in 81 dimensions the sd is 1 / 9
+    assert np.abs(problem.items(8) @ templates.T).max() < 0.6
+
+
 def test_the_paper_s_bank_repeats_orbits_to_its_size() -> None:
     """All m |G| vectors are there, also when m is no multiple of what is repeated."""
     problem = Problem(9, 100, (1, 3), CDF)

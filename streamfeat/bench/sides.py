@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.bank import build_bank
+from streamfeat.bank import build_bank, other_chance
 from streamfeat.bankspec import BankSpec
 from streamfeat.kernels import VECTORS, Floats
 from streamfeat.kernels.hadamard import transform_lanes
@@ -92,7 +92,7 @@ class Problem:
 
     def items(self, n: int) -> Floats:
         """n unit vectors."""
-        X = np.random.default_rng(0).standard_normal((n, self.stream.d))
+        X = other_chance(0).standard_normal((n, self.stream.d))
         unit: Floats = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
         return unit
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from streamfeat.bank import Bank, compare_features, find_bank, list_banks, materialise, open_bank
+from streamfeat.bank import Bank, compare_features, find_bank, list_banks, materialise, open_bank, other_chance
 from streamfeat.cli.console import emit, json_option, with_settings, written_file
 from streamfeat.config import Settings
 from streamfeat.contactsheet import contact_sheet
@@ -133,7 +132,7 @@ def materialize(bank: str, settings: Settings, json_to: str | None) -> None:
     given = open_bank(find_bank(root, bank))
     path = materialise(given).save(root)
     dense = open_bank(path, verify=False)
-    apart = compare_features(given, dense, N_COMPARED, np.random.default_rng(0))
+    apart = compare_features(given, dense, N_COMPARED, other_chance(0))
     report = {**_describe(dense, path), **asdict(apart)}
 
     def text() -> None:

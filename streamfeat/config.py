@@ -6,7 +6,6 @@ the environment. An unknown table or key is an error that names the nearest know
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfeat.errors import ConfigError
+from streamfeat.spec import did_you_mean
 
 ENV_PREFIX = "STREAMFEAT_"
 FILE_VARIABLE = ENV_PREFIX + "CONFIG"
@@ -216,8 +216,7 @@ def file_mode(text: str, where: str) -> int:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+    return did_you_mean(name, known) or f"; known: {', '.join(known)}"
 
 
 def _locate(settings: Settings, environ: Mapping[str, str]) -> Settings:

@@ -6,6 +6,7 @@ A bank is named by the hash of its spec, so two ways of writing the same thing m
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -64,18 +65,26 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
     return {k: _without_none(v) if isinstance(v, dict) else v for k, v in table.items() if v is not None}
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: "; did you mean audio?", or nothing where none is near."""
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def refuse_unknown(table: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raise `ConfigError` for the first name of `table` that is not among the `known` ones."""
     names = tuple(known)
     for name in table:
         if name not in names:
-            raise ConfigError(f"{where} has no parameter {name!r}; known: {_list(names) or 'none'}")
+            raise ConfigError(
+                f"{where} has no parameter {name!r}; known: {_list(names) or 'none'}{did_you_mean(name, names)}"
+            )
 
 
 def pick(choices: Mapping[str, V], name: object, what: str) -> V:
     """The choice of that name, or `ConfigError` listing those there are."""
     if not isinstance(name, str) or name not in choices:
-        raise ConfigError(f"unknown {what} {name!r}; known: {_list(choices)}")
+        raise ConfigError(f"unknown {what} {name!r}; known: {_list(choices)}{did_you_mean(name, choices)}")
     return choices[name]
 
 

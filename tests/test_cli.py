@@ -153,7 +153,7 @@ def test_help_is_there_and_costs_no_numpy(cli: Terminal) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["stroem"], "No such command 'stroem'"),
+        (["stroem"], "No such command 'stroem'; did you mean stream?"),
         (["bank", "bild"], "No such command 'bild'"),
         (["stream"], "Missing argument 'PATH'"),
         (["stream", "x", "--speed", "3"], "No such option '--speed'"),
@@ -171,6 +171,7 @@ def test_help_is_there_and_costs_no_numpy(cli: Terminal) -> None:
         (["stream", "/nowhere"], "/nowhere: no such file or folder"),
         (["push", "/nowhere"], "/nowhere: no such file or folder"),
         (["bank", "build", "digits-vidio"], "no preset 'digits-vidio'; there are colour, digits-audio"),
+        (["bank", "build", "digit-audio"], "did you mean digits-audio?"),
         (["bank", "show", "zzz"], "no bank 'zzz'"),
         (["serve"], "Missing option '--bank'"),
         (["serve", "--bank", "zzz"], "no bank 'zzz'"),

@@ -116,3 +116,9 @@ def test_signals_are_read_from_whatever_lies_there(corpus: Path, tmp_path: Path)
     assert kinds == ["image", "audio", "image"]
     with pytest.raises(NotFound, match="nowhere"):
         read_signals([tmp_path / "nowhere"])
+
+
+def test_a_bank_that_is_nearly_a_preset_is_answered_with_it(tmp_path: Path) -> None:
+    """Nothing is built."""
+    with pytest.raises(NotFound, match=r"no bank 'digit-audio'.*did you mean digits-audio\?"):
+        ensure_bank("digit-audio", tmp_path)

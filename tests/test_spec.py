@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from streamfeat.errors import ConfigError
-from streamfeat.spec import as_table, pick, read_kind, read_table
+from streamfeat.spec import as_table, pick, read_kind, read_table, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -126,3 +126,13 @@ class Fast:
     """One parameter."""
 
     n: int
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    """Of a parameter and of a choice; nothing where none is near."""
+    with pytest.raises(ConfigError, match=r"known: .*top_db.*; did you mean top_db\?"):
+        refuse_unknown(["topdb"], ["window", "top_db"], "stage 'trim'")
+    with pytest.raises(ConfigError, match=r"did you mean trim\?"):
+        pick({"trim": 1, "peak": 2}, "trimm", "stage")
+    with pytest.raises(ConfigError, match=r"known: 'trim'$|known: trim$"):
+        pick({"trim": 1}, "zzz", "stage")

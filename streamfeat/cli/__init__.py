@@ -15,6 +15,7 @@ import click
 
 from streamfeat import __version__
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
+from streamfeat.spec import did_you_mean
 
 COMMANDS = {
     "admin": "drain, resume and reload workers of a running fleet",
@@ -56,6 +57,14 @@ class LazyGroup(click.Group):
         command = importlib.import_module(f"streamfeat.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word; the nearest one is named where there is none."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, from COMMANDS alone."""

@@ -15,6 +15,7 @@ from streamfeat.orbits import Orbits, takes_orbits
 from streamfeat.presets.unlabelled import preset_signals
 from streamfeat.signals import Signal, open_corpus, open_images, read_arrays, read_audio
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
+from streamfeat.spec import did_you_mean
 
 Say = Callable[[str], None]
 
@@ -53,7 +54,10 @@ def ensure_bank(
         Neither a preset nor a bank.
     """
     if name not in preset_names():
-        return find_bank(bank_dir, name)
+        try:
+            return find_bank(bank_dir, name)
+        except NotFound as error:
+            raise NotFound(f"{error.reason}{did_you_mean(name, preset_names())}") from None
     spec = _wanted(BankSpec.preset(name), plain)
     if not spec.needs_signals:
         signals = None
@@ -96,7 +100,10 @@ def build_named(
         The bank's directory.
     """
     if name not in preset_names() and not name.endswith(".toml"):
-        raise NotFound(f"no preset {name!r}; there are {', '.join(preset_names())}; a spec is a file ending in .toml")
+        raise NotFound(
+            f"no preset {name!r}; there are {', '.join(preset_names())}; a spec is a file ending in .toml"
+            f"{did_you_mean(name, preset_names())}"
+        )
     spec = _wanted(BankSpec.from_toml(Path(name)) if name.endswith(".toml") else BankSpec.preset(name), plain)
     orbits = read_orbits(sources) if sources and any(map(takes_orbits, spec.streams)) else None
     if sources and not isinstance(orbits, np.ndarray):

@@ -35,6 +35,8 @@ them, `windows`, `templates`, `pooling` and `layer2`, when the spec is read; sta
 from __future__ import annotations
 
 import json
+import math
+import reprlib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +58,10 @@ T = TypeVar("T")
 
 REQUIRED = ("front_end", "templates", "pooling")
 """What every stream says, itself or above."""
+
+_SHOWN = reprlib.Repr()
+"""As much of a value as fits a message."""
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 
 
 def canonical_json(value: Any) -> str:
@@ -87,7 +93,7 @@ def _told(error: fastjsonschema.JsonSchemaValueException) -> str:
         return f"has no key {sorted(set(error.value) - set(known))[0]!r}; known: {', '.join(known)}"
     if error.rule == "required":
         return f"needs the key {next(key for key in error.rule_definition if key not in error.value)!r}"
-    return f"{error.message.removeprefix(error.name or '').strip()}, got {error.value!r}"
+    return f"{error.message.removeprefix(error.name or '').strip()}, got {_SHOWN.repr(error.value)}"
 
 
 @dataclass(frozen=True)
@@ -230,7 +236,7 @@ class BankSpec:
         try:
             text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
             value = tomllib.loads(text)
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{where}: not a readable TOML file: {error}") from error
         return cls.from_dict(value)
 
@@ -286,7 +292,20 @@ def _whole_number(value: Any) -> Any:
 
 
 def _as_json(spec: Mapping[str, Any]) -> str:
+    _check_finite(spec, "")
     try:
         return canonical_json(spec)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"bank spec: only texts, finite numbers, lists and tables can be stored: {error}") from error
+
+
+def _check_finite(value: Any, where: str) -> None:
+    """Raise `ConfigError` with the key of a number that is none, which JSON would refuse without saying where."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _check_finite(part, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(value):
+            _check_finite(part, f"{where}.{i}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"bank spec: {where.removeprefix('.')} must be a finite number, got {value!r}")

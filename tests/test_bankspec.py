@@ -99,7 +99,8 @@ def test_every_preset_is_a_spec() -> None:
         ({"colour": True}, ["'colour'", "known", "front_end"]),
         ({"group": [{"factor": "waveform_pitch", "law": "grid", "low": 0, "high": 1, "n": 2}]}, ["dense", "'data'"]),
         ({"front_end": []}, ["front_end"]),
-        ({"seed": float("nan")}, ["finite"]),
+        ({"seed": float("nan")}, ["seed", "finite", "nan"]),
+        ({"front_end": [{"stage": "pixels", "height": 4, "width": float("inf")}]}, ["front_end.0.width", "inf"]),
         ({"name": Path("x")}, ["texts"]),
     ],
 )
@@ -117,5 +118,15 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         BankSpec.from_toml(tmp_path / "gone.toml")
     with pytest.raises(ConfigError, match="TOML"):
         BankSpec.from_toml("name = ")
+    with pytest.raises(ConfigError, match=r"TOML.*recursion"):
+        BankSpec.from_toml("name = " + "[" * 5000)
     with pytest.raises(ConfigError, match=r"'nothing'.*digits-image"):
         BankSpec.preset("nothing")
+
+
+@pytest.mark.parametrize("changes", [{"streams": [{}] * 5000}, {"name": "x" * 5000}, {"seed": {"a" * 99: "b" * 999}}])
+def test_a_refusal_shows_no_more_than_fits_a_line(changes: dict[str, Any]) -> None:
+    """Of a long value its ends, or its first parts."""
+    with pytest.raises(ConfigError, match="got") as caught:
+        BankSpec.from_dict(small(**changes))
+    assert len(str(caught.value)) < 400

@@ -33,7 +33,7 @@ def command() -> None:
     multiple=True,
     type=click.Path(path_type=Path),
     help="Unlabelled recordings or pictures for templates and thresholds; for user_orbits a folder an orbit, or .npy. "
-    "Presets have their own.",
+    "Presets but `faces` and `colour` have their own.",
 )
 @click.option("--plain", is_flag=True, help="The same pipeline with |G| = 1, for comparison.")
 @with_settings

@@ -96,6 +96,6 @@ def data_templates(vectors: Floats, m: int, rng: np.random.Generator) -> Floats:
 def _check_enough(n: int, m: int, how: str) -> None:
     if n < m:
         raise ConfigError(
-            f"m = {m} templates from signals need at least {m} signals that are not blank{how}, got {n}; "
-            "give more signals or a smaller m"
+            f"m = {m} templates from signals need at least {m} signals (or patches of them) that are not blank{how}, "
+            f"got {n}; give more signals or a smaller m"
         )

@@ -50,6 +50,7 @@ from streamfeat.projections import items_at_once, projections
 from streamfeat.signals.signal import Signal
 from streamfeat.streams import Stream, split, template_axes
 from streamfeat.templates import Drawn, Request, choose_rows
+from streamfeat.templates.request import check_size
 from streamfeat.windows import MAX_POSITIONS
 
 __all__ = [
@@ -264,6 +265,7 @@ def _stored(task: Task, factors: Sequence[Factor], each: Iterable[Floats]) -> St
     """A stream of orbits (G, d), one a template."""
     m, d = task.spec.templates.m, task.front_end.d
     entry = _entry(task.spec, task.front_end.axes, factors)
+    check_size(m, d, entry["n_group"])
     return _finished(task, factors, entry, {"orbits": stored_orbits(each, entry["n_group"], m, d, task.progress)})
 
 
@@ -287,6 +289,7 @@ def _draw_templates(task: Task, given: ArrayLike | None) -> Drawn:
     spec, axes, vectors = task.spec, task.front_end.axes, task.vectors
     window, sigma = spec.window, spec.pooling.sigma if isinstance(spec.pooling, Fourier) else None
     d = math.prod(window.template_shape(axes.shape))
+    check_size(spec.templates.m, d)
     if spec.templates.needs_signals:
         vectors = window.sample(vectors, axes.shape, max(PATCHES, spec.templates.m), task.rng("patches"))
     drawn = spec.templates.draw(Request(d, task.rng("templates"), vectors, sigma, given))
@@ -393,6 +396,7 @@ def _dense(stream: Stream, progress: Progress | None) -> Stream:
     if stream.form == "dense":
         return stream
     need_orbits(stream.factors)
+    check_size(stream.m, stream.d, stream.n_group)
     kept = {name: array for name, array in stream.arrays.items() if not is_operator_array(name)}
     stored = stored_orbits(every_orbit(stream), stream.n_group, stream.m, stream.d, progress)
     return Stream(replace(stream.spec, form="dense"), stream.entry, {"orbits": stored, **kept})

@@ -21,6 +21,9 @@ NONE = "none"
 ROWS_AT_ONCE = 16 * ROWS
 """First layers that share a pass over the frequencies."""
 
+MAX_NUMBERS = 1 << 29
+"""Of all frequencies: 2 GB in a bank, and each is read once for every few items."""
+
 MEDIAN_ROWS = 1000
 """Signals whose distances the median is taken of; of more, so many at random."""
 
@@ -72,13 +75,19 @@ class Layer2:
             Of the bank's signals, see `median_rows`; none, if sigma is a number.
         """
         sigma = (self.of_median or 1) * median_distance(phi) if self.sigma == "median" else self.sigma
-        W = rng.standard_normal((self.m, n_first)) / sigma
-        longest = float(np.linalg.norm(W, axis=1).max())
+        if self.m * n_first > MAX_NUMBERS:
+            raise ConfigError(
+                f"layer 2 may have {MAX_NUMBERS} numbers, got m = {self.m} frequencies of {n_first} numbers; use a "
+                "smaller m, or fewer templates or cells below it"
+            )
+        W = rng.standard_normal((self.m, n_first))
+        longest = float(np.linalg.norm(W, axis=1).max()) / sigma
         if longest > MAX_PROJECTION / 2:
             raise ConfigError(
                 f"layer 2 has frequencies of norm {longest:.3g}, beyond what cos and sin are computed to "
                 f"({MAX_PROJECTION / 2:g}); use a larger layer2.sigma, got {self.sigma!r}"
             )
+        W /= sigma
         return {"layer2_frequencies": blocks_of(W, padded(n_first, 4)), "layer2_sigma": np.array([sigma])}
 
     def apply(self, frequencies: Floats, phi: Floats, out: Floats, n_copies: int = 1) -> None:

@@ -24,6 +24,12 @@ from streamfeat.streams import MATRICES, Stream
 MAX_COUNT = 65535
 """Counts are uint16."""
 
+MAX_COPIES = 10_000
+"""Of an input, which is computed as often."""
+
+MAX_MOVED = 1 << 27
+"""Numbers of all copies of an input, which are in memory at once: 512 MB."""
+
 
 def moved_copies(stream: Stream, vectors: Floats) -> Floats:
     """gx for each vector and every g of the outer orbit, (n, d) -> (n |outer|, d), a vector's copies together."""
@@ -57,7 +63,14 @@ def with_outer(spec: BankSpec, streams: Sequence[Stream], rng: np.random.Generat
             f"bank {spec.name!r}: the outer orbit has the same elements for every stream; a law that depends on the "
             "axes goes with streams of equal axes"
         )
-    most = max(stream.n_group for stream in streams) * math.prod(factor.n for factor in drawn[0])
+    n_outer = math.prod(factor.n for factor in drawn[0])
+    numbers = n_outer * max(max(stream.d, stream.n_features) for stream in streams)
+    if n_outer > MAX_COPIES or numbers > MAX_MOVED:
+        raise ConfigError(
+            f"bank {spec.name!r}: an outer orbit makes at most {MAX_COPIES} copies of an input and {MAX_MOVED} numbers "
+            f"of them, got {n_outer} copies and {numbers} numbers; use fewer elements or smaller inputs"
+        )
+    most = max(stream.n_group for stream in streams) * n_outer
     if spec.layer2 is None and streams[0].dtype == "<u2" and most > MAX_COUNT:
         raise ConfigError(
             f"bank {spec.name!r} sums counts over |G| |outer| = {most} elements, uint16 takes at most {MAX_COUNT}: use "

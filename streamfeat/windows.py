@@ -230,9 +230,15 @@ class Polar:
         Raises
         ------
         ConfigError
-            The front end gives no plane, one whose corners lie within `outer`, or there are too many positions.
+            The front end gives no plane, one that is smaller than a patch or whose corners lie within `outer`, or
+            there are too many positions.
         """
         _need_plane(self.kind, shape)
+        if self.height > shape[0] or self.width > shape[1]:
+            raise ConfigError(
+                f"window: patches of {self.height} x {self.width} do not fit into {shape[0]} x {shape[1]}; use smaller "
+                "ones"
+            )
         corner = math.hypot(shape[0] - 1, shape[1] - 1) / 2
         if self.outer > corner:
             raise ConfigError(

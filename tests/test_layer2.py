@@ -132,3 +132,11 @@ def test_a_width_too_small_to_compute_is_refused() -> None:
     """cos and sin are right up to a bound."""
     with pytest.raises(ConfigError, match=r"larger layer2\.sigma"):
         Layer2(4, 1e-6).build(10, np.empty((0, 10), np.float32), np.random.default_rng(0))
+    with pytest.raises(ConfigError, match=r"larger layer2\.sigma"):
+        Layer2(4, 1e-300).build(10, np.empty((0, 10), np.float32), np.random.default_rng(0))
+
+
+def test_a_layer_beyond_any_memory_is_refused() -> None:
+    """Before it is drawn, with what makes it large."""
+    with pytest.raises(ConfigError, match="m = 1000000 frequencies of 18432 numbers"):
+        Layer2(1_000_000, 1.0).build(18432, np.empty((0, 18432), np.float32), np.random.default_rng(0))

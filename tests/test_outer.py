@@ -198,6 +198,9 @@ def test_what_has_no_outer_orbit_says_so() -> None:
         bank_of(form="dense")
     with pytest.raises(InvalidArgument, match="no outer orbit"):
         kernel_error(FeatureMap(bank), pictures(3))
+    turns = {"factor": "rotation", "law": "grid", "low": 0, "high": 350, "n": 36}
+    with pytest.raises(ConfigError, match=r"at most 10000 copies.*got 46656 copies"):
+        bank_of(outer=[turns] * 3)
     with pytest.raises(ConfigError, match="'noisy_norm' acts by a rule"):
         bank_of(outer=[{"factor": "noisy_norm", "law": "gaussian", "sigma": 1, "n": 2}])
     shift = {"factor": "translation", "law": "grid", "low": -1, "high": 1, "n": 17}

@@ -380,11 +380,17 @@ def test_a_spec_that_does_not_go_with_patches_is_refused(changes: dict[str, Any]
         spec_of(**changes)
 
 
+RINGS = {"kind": "polar", "height": 4, "width": 12, "rings": 2, "angles": 8, "inner": 1, "outer": 4}
+LARGE = {
+    "front_end": [{"stage": "pixels", "height": 600, "width": 900}],
+    "window": {"kind": "whole"},
+    "pooling": {"kind": "fourier", "gain": 1},
+}
 BUILT: list[tuple[dict[str, Any], str]] = [
     ({"pooling": {**POOLINGS["fourier"], "cells": {"rows": 7, "columns": 2}}}, "7 x 2 cells .* has 6 x 11"),
     ({"window": {**WINDOW, "height": 20}}, "20 x 3 do not fit into 13 x 11"),
-    ({"front_end": [{"stage": "pixels", "height": 600, "width": 900}]}, "at most 262144 positions, got 300 x 900"),
-    ({"front_end": [{"stage": "array", "rows": 9}]}, r"spectrogram .*; the front end gives \(9,\)"),
+    ({"window": RINGS}, "4 x 12 do not fit into 13 x 11"),
+    ({**LARGE, "templates": {"source": "gaussian", "m": 10**6}}, "got m x .* = 1000000 x 1 x 540000"),
 ]
 
 

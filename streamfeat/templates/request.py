@@ -13,6 +13,9 @@ from streamfeat.errors import ConfigError
 Floats = NDArray[np.float32]
 MAX_TEMPLATES = 1_000_000
 
+MAX_NUMBERS = 1 << 29
+"""Of all templates of a stream, or of all their orbits where these are stored: 2 GB."""
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
@@ -51,3 +54,12 @@ def check_numbers(m: int, epsilon: float) -> None:
         raise ConfigError(f"m must be from 1 to {MAX_TEMPLATES}, got {m!r}")
     if not 0 < epsilon <= 100:
         raise ConfigError(f"epsilon must be above 0 and at most 100, got {epsilon!r}")
+
+
+def check_size(m: int, d: int, n_group: int = 1) -> None:
+    """Raise `ConfigError` if m templates of d numbers, or their orbits, are beyond `MAX_NUMBERS`."""
+    if m * n_group * d > MAX_NUMBERS:
+        raise ConfigError(
+            f"templates and stored orbits may have {MAX_NUMBERS} numbers, got m x |G| x d = {m} x {n_group} x {d}; use "
+            "fewer, or a front end or window that gives less"
+        )

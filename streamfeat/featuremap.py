@@ -44,6 +44,10 @@ class FeatureMap:
                     f"{front_end.axes}; build the bank again"
                 )
 
+    def __reduce__(self) -> tuple[type[FeatureMap], tuple[Bank]]:
+        # to another process goes the bank; the front end is made there
+        return type(self), (self.bank,)
+
     @classmethod
     def open(cls, path: Path, verify: bool = True) -> FeatureMap:
         """The feature map of a saved bank, mapped read-only; see `open_bank`."""

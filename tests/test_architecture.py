@@ -38,7 +38,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart", "reproduce", "protocols", "trials"),
+    ("quickstart", "sklearn", "reproduce", "protocols", "trials"),
     ("bench",),
     ("cli", "workers"),
 )

@@ -40,10 +40,13 @@ def commands() -> dict[str, click.Command]:
 NO_RESULT = {"broker", "serve", "worker"}
 """They run until they are stopped."""
 
-SHOWN_ELSEWHERE = {"bench kernels", "bench templates", "check", "demo", "keygen", "listen", "quickstart", "reproduce"}
+SHOWN_ELSEWHERE = {
+    *("bench fleet", "bench kernels", "bench peers", "bench templates"),
+    *("check", "demo", "keygen", "listen", "quickstart", "reproduce"),
+}
 """Too long to run twice, refused the second time, or an object a line: test_readme.py, test_reproduce.py,
-test_cli_keygen.py, test_cli_check.py, test_cli_bench.py, test_cli_demo.py,
-test_cli_listen.py."""
+test_cli_keygen.py, test_cli_check.py, test_cli_bench.py, test_cli_demo.py, test_cli_listen.py,
+test_bench_fleet.py, test_bench_peers.py."""
 
 QUICK = {
     "admin": ["admin", "reload", "--run-dir", "RUN"],

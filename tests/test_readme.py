@@ -137,10 +137,21 @@ def test_quickstart_from_nothing_to_classified_digits(quickstart: dict[str, dict
 def test_the_python_block_runs_as_it_is(quickstart: dict[str, dict[str, float]]) -> None:
     """From the root of the repository, on the corpus that the quickstart made: five words are printed."""
     assert quickstart["audio"]["sent"] > 0
-    [code] = blocks("python")
+    code, _ = blocks("python")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT, text=True)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"'\w+'", done.stdout)) == 5
+
+
+def test_the_lines_for_scikit_learn_run_as_they_are() -> None:
+    """Cross-validation over groups beats 0.9 in each, and the search says which preset is the best."""
+    _, code = blocks("python")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    scores, best = done.stdout.splitlines()
+    assert len(rates := re.findall(r"[\d.]+", scores)) == 4
+    assert min(map(float, rates)) > 0.9
+    assert "invariantfeatures__spec" in best
 
 
 def test_files_the_readme_points_to_are_there() -> None:

@@ -1,0 +1,207 @@
+"""streamfeat.sklearn: scikit-learn's own contract, and the answers of our own learners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from streamfeat import KNN, RLS, BankSpec, FeatureMap, Signal
+from streamfeat import RLSRegressor as Regressor
+from streamfeat.errors import InvalidArgument
+from streamfeat.sklearn import InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor
+
+FRONT: dict[str, dict[str, Any]] = {
+    "array": {"stage": "array", "rows": 4},
+    "image": {"stage": "pixels", "height": 10, "width": 10},
+    "audio": {"stage": "resample", "rate_hz": 8000},
+}
+
+
+def spec(kind: str, rows: int = 4) -> BankSpec:
+    """A small bank without need of data: of vectors, of pictures turned by 90 degrees, or of recordings."""
+    front = [{**FRONT[kind], **({"rows": rows} if kind == "array" else {})}]
+    return BankSpec.from_dict(
+        {
+            "name": f"small-{kind}",
+            "front_end": front + ([{"stage": "fixed_length", "n": 400}] if kind == "audio" else []),
+            "templates": {"source": "gaussian", "m": 6},
+            "group": [{"factor": "rotation", "law": "grid", "low": -90, "high": 180, "n": 4}] * (kind == "image"),
+            "pooling": {"kind": "cdf", "thresholds": "sigma", "n_bins": 4},
+        }
+    )
+
+
+class OfAnyWidth(InvariantFeatures):
+    """The transformer on arrays, without what the contract does not know: that a bank is for one width."""
+
+    @property
+    def _bank_spec(self) -> BankSpec:
+        return spec("array", getattr(self, "n_features_in_", 4))
+
+
+EXPECTED = {
+    "RLSClassifier loo": {
+        "check_sample_weight_equivalence_on_dense_data": "a weighted row is held out whole, of copies one at a time"
+    },
+    "RLSClassifier default": {"check_fit_score_takes_y": "fit keeps no sums: partial_fit goes on from partial_fit"},
+    "KNNClassifier 3": {"check_classifiers_train": "of equal votes the nearer wins, which shares do not show"},
+}
+EXPECTED["RLSRegressor loo"] = EXPECTED["RLSClassifier loo"]
+EXPECTED["RLSRegressor default"] = EXPECTED["RLSClassifier default"]
+"""What of the contract does not fit, and why."""
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Those of an estimator with its main parameter."""
+    name, parameters = type(estimator).__name__, estimator.get_params()
+    return EXPECTED.get(f"{name} {parameters.get('lam', parameters.get('k'))}", {})
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        RLSClassifier(),
+        RLSClassifier("default"),
+        RLSRegressor(),
+        RLSRegressor("default"),
+        KNNClassifier(),
+        KNNClassifier(3),
+        OfAnyWidth(spec("array")),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_the_contract_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    """Every check of its own suite, but those in EXPECTED."""
+    check(estimator)
+
+
+def pictures(n: int = 40) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
+    """Bars and blobs, with noise, and what they are called."""
+    rng = np.random.default_rng(n)
+    X = 0.3 * rng.uniform(size=(n, 10, 10)).astype(np.float32)
+    X[::2, 2:8, 4:6] += 1.0
+    X[1::2, 3:7, 3:7] += 1.0
+    return X, np.array(["bar", "blob"] * (n // 2))
+
+
+def test_features_are_those_of_the_feature_map() -> None:
+    """Pictures as an array, as Signals, as a list, in any number of threads: Phi of the same bank, to the bit."""
+    X, _ = pictures(150)
+    signals = [Signal("image", x) for x in X]
+    fmap = FeatureMap.fit(spec("image"))
+    expected = fmap.dense(fmap.transform(signals))
+    for given, n_jobs in ((X, None), (signals, 3), (list(X), -1)):
+        transformer = InvariantFeatures(spec("image"), n_jobs).fit(given)
+        found = transformer.transform(given)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, expected)
+        assert transformer.feature_map_.bank_hash == fmap.bank_hash
+    names = transformer.get_feature_names_out()
+    assert (len(names), names[0]) == (expected.shape[1], "invariantfeatures0")
+
+
+def test_a_bank_is_built_from_unlabelled_signals_of_fit() -> None:
+    """A preset whose templates are data takes them from X; colours are seen as such."""
+    X = np.random.default_rng(0).uniform(size=(40, 32, 32, 3)).astype(np.float32)
+    one, other = (InvariantFeatures("colour").fit(x).feature_map_.bank_hash for x in (X, X[::-1] ** 2))
+    assert one != other
+
+
+def test_recordings_are_arrays_at_a_rate_or_signals() -> None:
+    """Both give the same features; without a rate arrays are refused, and so are pictures."""
+    X = np.random.default_rng(0).standard_normal((5, 500)).astype(np.float32)
+    at_rate = InvariantFeatures(spec("audio"), rate_hz=8000).fit(X)
+    signals = [Signal("audio", x, 8000) for x in X]
+    np.testing.assert_array_equal(
+        at_rate.transform(X), InvariantFeatures(spec("audio")).fit(signals).transform(signals)
+    )
+    for given, said in ((X, "rate_hz"), (X[None], "audios, \\(N, samples\\)"), ([], "got none")):
+        with pytest.raises(InvalidArgument, match=said):
+            InvariantFeatures(spec("audio")).fit(given)
+
+
+def test_another_width_is_refused_with_both_numbers() -> None:
+    """By features and learners, fitted or streamed."""
+    X, y = np.random.default_rng(0).standard_normal((20, 4)), [0, 1] * 10
+    for estimator in (RLSClassifier(), RLSRegressor(), KNNClassifier(), InvariantFeatures(spec("array"))):
+        fitted = estimator.fit(X, y)
+        with pytest.raises(ValueError, match=r"(?s)3.*4"):
+            (fitted.transform if isinstance(fitted, InvariantFeatures) else fitted.predict)(X[:, :3])
+    with pytest.raises(ValueError, match=r"(?s)\(7,\).*\(4,\)|\(4,\).*\(7,\)"):
+        InvariantFeatures(spec("array")).fit(np.ones((5, 7)))
+
+
+def test_predictions_are_those_of_our_own_learners() -> None:
+    """Labels of any kind, float32 rows as they are: the same scores, to the bit."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 5)).astype(np.float32)
+    y = np.array([0.0, 2.0, -1.0])[rng.integers(0, 3, 60)]
+    words = [str(label) for label in y]
+    own, ours = RLS().fit(X, words), RLSClassifier().fit(X, y)
+    assert ours.classes_.tolist() == sorted(set(y.tolist()))
+    assert [str(label) for label in ours.predict(X)] == own.predict(X)
+    order = [own.classes_.index(str(label)) for label in ours.classes_]
+    np.testing.assert_allclose(ours.decision_function(X), own.decision_function(X)[:, order], rtol=1e-12)
+    np.testing.assert_array_equal(RLSRegressor().fit(X, y).predict(X), Regressor().fit(X, y).predict(X))
+    assert [str(label) for label in KNNClassifier(3).fit(X, y).predict(X)] == KNN(3).fit(X, words).predict(X)
+
+
+@pytest.mark.parametrize("estimator", [RLSClassifier(0.1), KNNClassifier(), RLSRegressor(0.1)])
+def test_parts_give_what_the_whole_gives(estimator: Any) -> None:
+    """partial_fit, with a class that comes late: the answers of one fit."""
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((60, 5)), np.repeat([5, 9, 1], 20)
+    whole, streamed = clone(estimator).fit(X, y), clone(estimator)
+    for part in (slice(0, 40), slice(40, 60)):
+        streamed.partial_fit(X[part], y[part])
+    np.testing.assert_allclose(streamed.predict(X), whole.predict(X), rtol=1e-9)
+    if isinstance(estimator, RLSClassifier):
+        np.testing.assert_allclose(streamed.decision_function(X), whole.decision_function(X), atol=1e-10)
+    if not isinstance(estimator, RLSRegressor):
+        assert streamed.classes_.tolist() == [1, 5, 9]
+        with pytest.raises(InvalidArgument, match="not among the classes"):
+            streamed.partial_fit(X[:1], [7], classes=[1, 5, 9])
+
+
+def test_a_lambda_that_holds_rows_out_has_no_partial_fit() -> None:
+    """As scikit-learn asks: the method is not there; the reason is behind its error."""
+    assert hasattr(RLSClassifier("default"), "partial_fit")
+    assert not hasattr(RLSClassifier("loo"), "partial_fit")
+
+
+def test_pipelines_searches_and_frames() -> None:
+    """Cloned and searched; a quarter turn changes no answer; tables whose columns have names."""
+    X, y = pictures()
+    pipeline = make_pipeline(InvariantFeatures(spec("image")), RLSClassifier())
+    search = GridSearchCV(pipeline, {"rlsclassifier__lam": ["loo", 1e-3]}, cv=2).fit(X, y)
+    assert search.best_score_ == 1.0
+    assert search.predict(np.rot90(X, axes=(1, 2))).tolist() == y.tolist()
+    assert cross_val_score(clone(pipeline), X, y, groups=np.arange(40) // 10, cv=LeaveOneGroupOut()).tolist() == [1] * 4
+    table = clone(pipeline[0]).set_output(transform="polars").fit(X).transform(X)
+    assert isinstance(table, polars.DataFrame)
+    assert table.columns[0] == "invariantfeatures0"
+
+
+def test_groups_are_routed_as_metadata() -> None:
+    """A cross-validation over speakers hands them to the splitter and to the lambda that leaves each speaker out."""
+    X, y = pictures()
+    groups = np.arange(40) // 8
+    with sklearn.config_context(enable_metadata_routing=True):
+        learner = RLSClassifier("logo").set_fit_request(groups=True)
+        pipeline = make_pipeline(InvariantFeatures(spec("image")), learner)
+        scores = cross_val_score(pipeline, X, y, params={"groups": groups}, cv=LeaveOneGroupOut())
+        fitted = pipeline.fit(X, y, groups=groups)
+    assert scores.tolist() == [1.0] * 5
+    assert fitted[-1].rls_.held_out_.criterion == "logo"
+    with pytest.raises(InvalidArgument, match="groups"):
+        RLSClassifier("logo").fit(X.reshape(40, -1), y)

@@ -148,7 +148,7 @@ def arclength(x: NDArray[Any], n: int, *, points: int, smooth: int, power: float
         path.append(path[-1] + math.dist(before, after))
     out = []
     for i in range(n):
-        target = path[-1] * i / (n - 1)
+        target = path[-1] if i == n - 1 else path[-1] * i / (n - 1)  # path * 5 / 5 may fall short of it
         k = max((k for k in range(frames - 1) if path[k] <= target), default=0)
         step = path[k + 1] - path[k]
         out.append(read(rows, k + min((target - path[k]) / step, 1.0) if step > 0 else k + 1.0))

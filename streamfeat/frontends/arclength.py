@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
-from streamfeat.frontends.arrays import read_frames
+from streamfeat.frontends.arrays import even_times, read_frames
 from streamfeat.groups.axes import Axes
+from streamfeat.kernels.path import path_length
 
 Array = NDArray[np.float32]
 
@@ -78,32 +79,16 @@ class Arclength:
 
     def _step(self, x: Array) -> Array:
         if self.points:
-            x = read_frames(x, np.linspace(0, x.shape[1] - 1, self.points))
+            x = read_frames(x, even_times(self.points, x.shape[1] - 1))
         return read_frames(x, self._times(x))
 
     def _times(self, x: Array) -> NDArray[np.float64]:
         """Where x is read, in frames, (n,)."""
-        largest = max(float(x.max()), 0.0)
-        still = np.linspace(0, x.shape[1] - 1, self.n)
-        if largest == 0:
+        still = even_times(self.n, x.shape[1] - 1)
+        if x.max() <= 0:
             return still
-        share = np.maximum(_running_mean(x, self.smooth) / largest, self.floor)
-        moved = np.diff(share**self.power, axis=1)
-        path = np.concatenate(([0.0], np.cumsum(np.sqrt(np.sum(moved * moved, axis=0)))))
+        path = np.empty(x.shape[1])
+        path_length(np.ascontiguousarray(x), self.smooth // 2, self.floor, self.power, path)
         if path[-1] <= STILL:
             return still
-        return np.interp(np.linspace(0, path[-1], self.n), path, np.arange(path.size))
-
-
-def _running_mean(x: Array, width: int) -> NDArray[np.float64]:
-    """Means over `width` frames round each; towards the ends over fewer, as many on either side.
-
-    So the first and the last frame stay, and what is linear in time stays as it is: no length is lost at the ends.
-    """
-    n = x.shape[1]
-    at = np.arange(n)
-    reach = np.minimum(np.minimum(at, n - 1 - at), width // 2)
-    total = np.zeros((x.shape[0], n + 1))
-    np.cumsum(x, axis=1, dtype=np.float64, out=total[:, 1:])
-    mean: NDArray[np.float64] = (total[:, at + reach + 1] - total[:, at - reach]) / (2 * reach + 1)
-    return mean
+        return np.interp(even_times(self.n, float(path[-1])), path, np.arange(path.size))

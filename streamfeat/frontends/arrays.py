@@ -98,7 +98,7 @@ class Frames:
 
 def even_times(n: int, last: float) -> NDArray[np.float64]:
     """n even steps from 0 to `last`, as `np.linspace` has them, for a fifth of its time."""
-    at: NDArray[np.float64] = np.arange(n) * (last / max(n - 1, 1))
+    at = np.arange(n, dtype=np.float64) * (last / max(n - 1, 1))
     if n > 1:
         at[-1] = last
     return at

@@ -23,7 +23,7 @@ def digits() -> NDArray[np.uint8]:
     pictures = np.zeros((12, 28, 28), np.uint8)
     for n, picture in enumerate(pictures):
         row, column = rng.integers(5, 18, 2)
-        picture[row : row + 4 + n % 3, column : column + 2 + n % 4] = 255 - 5 * n
+        picture[row : row + 8 + n % 3, column : column + 4 + n % 4] = 255 - 5 * n
     return pictures
 
 

@@ -12,6 +12,7 @@ from streamfeat.frontends import make_front_end
 from streamfeat.signals.signal import Signal
 
 MATRIX: dict[str, Any] = {"stage": "array", "rows": 3, "columns": 2}
+NORM: dict[str, Any] = {"stage": "norm"}
 X = np.array([[3.0, 0.0], [0.0, -40.0], [0.5, 1.0]])
 
 
@@ -63,8 +64,10 @@ def test_an_array_of_another_shape_is_refused() -> None:
         ([{"stage": "array", "rows": 0}], "rows must be at least 1"),
         ([{"stage": "array", "rows": 2, "columns": -1}], "columns at least 0"),
         ([{"stage": "array", "rows": 10**4, "columns": 10**4}], "at most 10000000 numbers"),
-        ([{"stage": "norm"}], "cannot be all of it"),
-        ([MATRIX, {"stage": "norm"}, {"stage": "centre"}], "unknown stage 'norm'"),
+        ([NORM], "cannot be all of it"),
+        ([MATRIX, NORM, {"stage": "centre"}], "'norm' closes a front end, got 'centre' after it; put it last"),
+        ([NORM, MATRIX], "'norm' closes a front end, got 'array' after it; put it last"),
+        ([MATRIX, NORM, NORM], "'norm' closes a front end, got 'norm' after it; put it last"),
         ([MATRIX, {"stage": "norm", "kind": "l1"}], "one of unit, none, fixed, got 'l1'"),
         ([MATRIX, {"stage": "norm", "kind": "fixed", "scale": 0}], "scale must be 1e-6"),
         ([MATRIX, {"stage": "norm", "kind": "none", "scale": 2}], "takes no scale, got scale = 2"),

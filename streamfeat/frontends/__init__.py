@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -202,15 +203,7 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
     """
     if not spec:
         raise ConfigError(f"a front end needs at least one stage, the first one of {', '.join(ENTRIES)}; got none")
-    norm = Norm()
-    if spec[-1].get("stage") in CLOSING:
-        *spec, last = spec
-        norm = _read(last, CLOSING, "closing stage")
-        if not spec:
-            raise ConfigError(
-                f"stage {last['stage']!r} closes a front end and cannot be all of it; begin with an entry"
-            )
-    first, *rest = spec
+    (first, *rest), norm = _open_and_closing(spec)
     entry = _read(first, ENTRIES, "first stage of a front end")
     stages = [_read(table, STAGES, "stage") for table in rest]
     names = [first["stage"], *(table["stage"] for table in rest)]
@@ -240,6 +233,21 @@ def make_front_end(spec: Sequence[Mapping[str, Any]]) -> FrontEnd:
         _norm=norm,
         _so_far=tuple(str(tables[: i + 1]) for i in range(len(tables))),
     )
+
+
+def _open_and_closing(spec: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], Norm]:
+    """The stages up to the closing one, which is unit norm where none is said."""
+    for table, after in pairwise(spec):
+        if table.get("stage") in CLOSING:
+            raise ConfigError(
+                f"stage {table['stage']!r} closes a front end, got {after.get('stage')!r} after it; put it last"
+            )
+    *before, last = spec
+    if last.get("stage") not in CLOSING:
+        return spec, Norm()
+    if not before:
+        raise ConfigError(f"stage {last['stage']!r} closes a front end and cannot be all of it; begin with an entry")
+    return before, _read(last, CLOSING, "closing stage")
 
 
 def _read(table: Mapping[str, Any], choices: Mapping[str, type[S]], what: str) -> S:

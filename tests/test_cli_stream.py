@@ -110,7 +110,7 @@ def test_bad_recordings_fail_by_name_and_the_others_are_answered(
     assert ran.status == 3
     failed = {failure["file"]: failure for failure in report["failed"]}
     reasons = {
-        "1a": "samples", "2a": "empty", "3a": "NaN", "4a": "not audio that can be read", "5a": "one channel is needed",
+        "1a": "samples", "2a": "empty", "3a": "NaN", "4a": "not audio that can be read", "5a": "--channels mix",
         "6a": "",
     }  # fmt: skip
     assert set(failed) == {f"train/woman/aa/{name}.wav" for name in reasons}

@@ -88,7 +88,10 @@ def one_channel(frames: NDArray[Any], channels: Channels, name: str) -> NDArray[
         only: NDArray[Any] = frames[:, 0]
         return only
     if channels == "refuse":
-        raise InvalidArgument(f"{name}: one channel is needed, there are {n}; ask for channels='mix' or one by number")
+        raise InvalidArgument(
+            f"{name}: one channel is needed, there are {n}; mix them or pick one by number: "
+            "--channels mix on the command line, channels='mix' in Python"
+        )
     scale = FULL_SCALE.get(frames.dtype.str, 1.0)
     mixed: NDArray[np.float32] = (frames.mean(axis=1, dtype=np.float64) / scale).astype(np.float32)
     return mixed

@@ -64,10 +64,10 @@ def test_labels_of_another_number_are_refused(tmp_path: Path) -> None:
     """4 labels beside 5 images: both numbers are named, nothing is paired."""
     (tmp_path / "images-idx3-ubyte").write_bytes(idx(IMAGES, 8))
     (tmp_path / "labels-idx1-ubyte").write_bytes(idx(LABELS[:4], 8))
-    with pytest.raises(InvalidArgument, match="5 pictures, but labels-idx1-ubyte has 4 labels"):
+    with pytest.raises(InvalidArgument, match="5 pictures, but labels-idx1-ubyte has 4 labels; give one"):
         open_images(tmp_path / "images-idx3-ubyte")
     np.save(tmp_path / "x.npy", IMAGES)
-    with pytest.raises(InvalidArgument, match="5 pictures, but labels has 4 labels"):
+    with pytest.raises(InvalidArgument, match="5 pictures, but labels has 4 labels; give one label a picture"):
         open_images(tmp_path / "x.npy", labels=[1, 2, 3, 4])
     np.savez(tmp_path / "a.npz", x=IMAGES, y=LABELS[:4])
     with pytest.raises(InvalidArgument, match=r"5 pictures, but a\.npz:y has 4 labels"):

@@ -105,6 +105,24 @@ def test_given_faces_are_tested_in_every_split(album: Path, tmp_path: Path) -> N
     for split in plan.splits:
         assert [plan.subjects[row] for row in split.asked] == [str(s) for s in subject]
         assert not {plan.subjects[row] for row in split.asked} & {plan.subjects[row] for row in split.taught}
+    assert plan.notes == (faces.UNCHECKED,)
+    assert faces.plan_orl(source(album)).notes == (faces.OTHERS,)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 0, 1, 1, 2], r"mine\.npz:images: 6 pictures, but mine\.npz:labels has 5 labels; give one label a picture"),
+        ([0] * 6, r"mine\.npz: needed are two people, .* got 1 label for 6 pictures; label each picture with who"),
+        ([*range(6)], r"mine\.npz: needed are two people, .* got 6 labels for 6 pictures; label each picture with who"),
+    ],
+)
+def test_given_faces_need_labels_that_fit(labels: list[int], message: str, album: Path, tmp_path: Path) -> None:
+    """The file and the remedy, before a bank is built."""
+    images, _ = portraits(1)
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels)
+    with pytest.raises(InvalidArgument, match=message):
+        faces.plan_orl(source(album, tmp_path / "mine.npz"))
 
 
 def test_moved_copies_are_refused(album: Path) -> None:

@@ -6,16 +6,17 @@ teach the whitening too, and 10 who are tested, on all pairs of their pictures.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.bankspec import BankSpec
-from streamfeat.errors import ConfigError
+from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.learn.verification import verify
 from streamfeat.learn.whitening import WithinOrbitWhitening
 from streamfeat.protocols.data import given_pictures, need
@@ -27,6 +28,8 @@ from streamfeat.protocols.table import Table, featurise
 from streamfeat.signals.signal import Signal
 
 ORL = "faces/orl.npz"
+OTHERS = "bank, mean and whitening from other subjects than those who are tested"
+UNCHECKED = "bank, mean and whitening from subjects of ORL; nobody checked whether the given faces are ORL's own"
 FARS = {"1 % FAR": 0.01, "0.1 % FAR": 0.001}
 
 
@@ -46,7 +49,7 @@ class Faces:
     subjects: Sequence[str]
     read: Callable[[int], Signal]
     splits: tuple[Split, ...]
-    notes: tuple[str, ...] = ("bank, mean and whitening from other subjects than those who are tested",)
+    notes: tuple[str, ...]
 
 
 def plan_orl(source: Source) -> Faces:
@@ -54,6 +57,8 @@ def plan_orl(source: Source) -> Faces:
     with np.load(need(source.data, ORL, "the ORL faces, images and subject"), allow_pickle=False) as file:
         images, subject = file["images"], file["subject"]
     given = [] if source.given is None else given_pictures(source.given, None)
+    if source.given is not None:
+        _check_pairs(source.given, [label for label, _ in given])
     n = len(images)
 
     def read(row: int) -> Signal:
@@ -68,7 +73,17 @@ def plan_orl(source: Source) -> Faces:
         splits.append(Split(taught, more, n + np.arange(len(given)) if given else asked))
     # a subject who was given is nobody of the data set, whatever the name
     subjects = [*(f"orl {s}" for s in subject.tolist()), *(label for label, _ in given)]
-    return Faces(subjects, read, tuple(splits))
+    return Faces(subjects, read, tuple(splits), (UNCHECKED if given else OTHERS,))
+
+
+def _check_pairs(path: Path, labels: Sequence[str]) -> None:
+    """Raise `InvalidArgument` unless there are pairs of one person and of two."""
+    pictures_of = Counter(labels)
+    if len(pictures_of) < 2 or max(pictures_of.values()) < 2:
+        raise InvalidArgument(
+            f"{path}: needed are two people, one of them on two pictures; got {len(pictures_of)} "
+            f"label{'s' * (len(pictures_of) != 1)} for {len(labels)} pictures; label each picture with who it shows"
+        )
 
 
 def verify_faces(

@@ -189,10 +189,7 @@ def _rows(batch: _Batch) -> Iterator[Picture]:
     texts: Sequence[str | None] = [None] * len(batch.array)
     if batch.labels is not None:
         texts = _texts(batch.labels, batch.labels_name)
-        if len(texts) != len(batch.array):
-            raise InvalidArgument(
-                f"{batch.name}: {len(batch.array)} pictures, but {batch.labels_name} has {len(texts)} labels"
-            )
+        _check_number(len(batch.array), len(texts), batch.labels_name, f"{batch.name}: ")
     for i, (row, label) in enumerate(zip(batch.array, texts, strict=True)):
         yield Picture(f"{batch.name}[{i}]", label, batch.split, row)
 
@@ -230,9 +227,16 @@ def _given_labels(labels: Labels, n_pictures: int) -> list[str]:
             shown = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise InvalidArgument(f"labels must be all str or all int, got {shown}; 1 and '1' would be one class")
         texts, name = [str(label) for label in labels], "labels"
-    if len(texts) != n_pictures:
-        raise InvalidArgument(f"{n_pictures} pictures, but {name} has {len(texts)} labels")
+    _check_number(n_pictures, len(texts), name)
     return texts
+
+
+def _check_number(n_pictures: int, n_labels: int, labels_name: str, before: str = "") -> None:
+    if n_labels != n_pictures:
+        raise InvalidArgument(
+            f"{before}{n_pictures} pictures, but {labels_name} has {n_labels} labels; "
+            "give one label a picture, in the order of the pictures"
+        )
 
 
 def _texts(labels: NDArray[Any], name: str) -> list[str]:

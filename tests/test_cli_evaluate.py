@@ -82,7 +82,13 @@ def test_own_pictures_and_the_environment(cli: Terminal, data: Path, specs: tupl
         ("--preset no-such --protocol mnist", 78, "no preset is called 'no-such'"),
         ("--preset IMAGE --protocol mnist --train-data nowhere", 78, "nowhere: no such folder"),
         ("--preset IMAGE --protocol mnist --method mfcc", 78, "for pictures a method is one of"),
-        ("--preset IMAGE --protocol arabic", 64, "takes image, got audio"),
+        ("--preset IMAGE --protocol arabic", 78, "image.toml' takes image, the items of arabic are audio; presets for"),
+        ("--preset digits-image --protocol fsdd-loso", 78, "are audio; presets for audio: digits-audio, global-audio"),
+        (
+            "--preset digits-audio --protocol orl-verify",
+            78,
+            "are image; presets for image: colour, digits-image",
+        ),
         ("--preset IMAGE --protocol chess", 64, "'chess' is not one of 'fsdd-loso'"),
         ("--preset IMAGE --protocol mnist --seeds 0", 64, "0 is not in the range"),
     ],
@@ -93,3 +99,9 @@ def test_what_cannot_be_run_is_one_line(words: str, status: int, said: str, cli:
     spec.write_text(IMAGE_SPEC)
     train = [] if "--train-data" in words else ["--train-data", str(data)]
     cli("evaluate", *words.replace("IMAGE", str(spec)).split(), *train).refused(status, said)
+
+
+def test_a_preset_for_other_signals_is_refused_before_data_are_looked_at(cli: Terminal) -> None:
+    """The folder of the data is not even there."""
+    words = ("--preset", "digits-image", "--protocol", "fsdd-loso", "--train-data", cli.home / "nowhere")
+    cli("evaluate", *words).refused(78, "preset 'digits-image' takes image, the items of fsdd-loso are audio")

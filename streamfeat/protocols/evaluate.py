@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streamfeat.bankspec import BankSpec
+from streamfeat.bankspec import BankSpec, presets
 from streamfeat.errors import ConfigError
+from streamfeat.frontends import make_front_ends
 from streamfeat.protocols import digits, speech
 from streamfeat.protocols.classify import classify
 from streamfeat.protocols.clock import N_ITEMS, ms_per_item
@@ -22,27 +23,29 @@ from streamfeat.protocols.methods import Method, method_of
 from streamfeat.protocols.photographs import plan_cifar10
 from streamfeat.protocols.plan import Plan, Progress, Source
 from streamfeat.protocols.scores import rounded, scores_of
+from streamfeat.signals.signal import Kind
 from streamfeat.threads import n_cores
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What lays it out, what its seeds are of, and how many are usual."""
+    """What its items are, what lays it out, what its seeds are of, and how many are usual."""
 
+    kind: Kind
     plan: Callable[[Source], Plan | Faces]
     seeds: Literal["banks", "draws", "splits"]
     n_seeds: int
 
 
 PROTOCOLS = {
-    "fsdd-loso": Protocol(speech.plan_fsdd, "banks", 4),
-    "arabic": Protocol(speech.plan_arabic, "banks", 4),
-    "mnist-few": Protocol(digits.plan_mnist_few, "draws", 5),
-    "mnist": Protocol(digits.plan_mnist, "banks", 1),
-    "rotmnist-few": Protocol(digits.plan_rotmnist_few, "draws", 5),
-    "rotmnist": Protocol(digits.plan_rotmnist, "banks", 1),
-    "cifar10": Protocol(plan_cifar10, "banks", 1),
-    "orl-verify": Protocol(plan_orl, "splits", 20),
+    "fsdd-loso": Protocol("audio", speech.plan_fsdd, "banks", 4),
+    "arabic": Protocol("audio", speech.plan_arabic, "banks", 4),
+    "mnist-few": Protocol("image", digits.plan_mnist_few, "draws", 5),
+    "mnist": Protocol("image", digits.plan_mnist, "banks", 1),
+    "rotmnist-few": Protocol("image", digits.plan_rotmnist_few, "draws", 5),
+    "rotmnist": Protocol("image", digits.plan_rotmnist, "banks", 1),
+    "cifar10": Protocol("image", plan_cifar10, "banks", 1),
+    "orl-verify": Protocol("image", plan_orl, "splits", 20),
 }
 
 
@@ -78,7 +81,8 @@ def evaluate(request: Request, *, progress: Progress, n_threads: int | None = No
     Raises
     ------
     ConfigError
-        An unknown protocol, preset or method; data or a package that is not there.
+        An unknown protocol, preset or method; a preset for other signals than the protocol's; data or a package that is
+        not there.
     InvalidArgument
         Items that cannot be read, or that the preset does not take.
     """
@@ -87,10 +91,11 @@ def evaluate(request: Request, *, progress: Progress, n_threads: int | None = No
         raise ConfigError(f"a protocol is one of {', '.join(PROTOCOLS)}; got {request.protocol!r}")
     protocol = PROTOCOLS[request.protocol]
     spec = spec_of(request.preset)
+    _check_kind(request, spec)
     n_seeds = request.n_seeds or protocol.n_seeds
     names = list(dict.fromkeys(request.methods))
+    methods = {name: method_of(name, protocol.kind == "audio") for name in names}
     plan = protocol.plan(Source(data_folder(request.train_data), request.given, n_seeds, progress))
-    methods = {name: method_of(name, isinstance(plan, Plan) and plan.speakers is not None) for name in names}
     bank_seeds = range(n_seeds) if protocol.seeds == "banks" else None
 
     def named(name: str) -> Progress:
@@ -117,6 +122,21 @@ def evaluate(request: Request, *, progress: Progress, n_threads: int | None = No
 def spec_of(preset: str) -> BankSpec:
     """The spec of a preset, or of a TOML file."""
     return BankSpec.from_toml(Path(preset)) if preset.endswith(".toml") else BankSpec.preset(preset)
+
+
+def _check_kind(request: Request, spec: BankSpec) -> None:
+    """Raise `ConfigError` where the preset takes other signals than the protocol has."""
+    asked, taken = PROTOCOLS[request.protocol].kind, _kind_of(spec)
+    if taken != asked:
+        fitting = [name for name in presets() if _kind_of(BankSpec.preset(name)) == asked]
+        raise ConfigError(
+            f"preset {request.preset!r} takes {taken}, the items of {request.protocol} are {asked}; "
+            f"presets for {asked}: {', '.join(fitting)}"
+        )
+
+
+def _kind_of(spec: BankSpec) -> Kind:
+    return make_front_ends([stream.front_end for stream in spec.streams]).kind
 
 
 @dataclass(frozen=True)

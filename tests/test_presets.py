@@ -79,8 +79,9 @@ def test_pictures_of_presets() -> None:
     assert upright[0].samples.shape == turned[0].samples.shape == (28, 28)
     assert not np.array_equal(upright[0].samples, turned[0].samples)
     assert preset_signals("global-image") == []
-    with pytest.raises(ConfigError, match=r"'faces' takes its templates from pictures of your own; .* --from"):
-        preset_signals("faces")
+    for name in ("faces", "colour"):
+        with pytest.raises(ConfigError, match=rf"'{name}' takes its templates from pictures of your own; .* --from"):
+            preset_signals(name)
 
 
 def test_a_preset_is_built_from_what_is_given(tmp_path: Path) -> None:

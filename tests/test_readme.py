@@ -158,3 +158,11 @@ def test_files_the_readme_points_to_are_there() -> None:
     """Links and pictures lead somewhere."""
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_presets_without_pictures_of_their_own_are_said_to_need_some(cli: Terminal) -> None:
+    """What the README says of `--from` is what `bank build` says."""
+    told = re.search(r"`--from FOLDER`[^;]*; `(\w+)` and `(\w+)` need it", README)
+    assert told is not None
+    for name in told.groups():
+        cli("bank", "build", name).refused(78, f"'{name}' takes its templates from pictures of your own")

@@ -4,14 +4,18 @@
 
 The feature of a signal is its samples as float32. Names that act: `boom` raises, `refuse` raises an error of ours,
 `die` kills the process, `sleep:S` takes S seconds, `few` returns too few results, `wild` returns a field that does not
-travel. Each may be followed by `/anything`. With `--immortal`, `die` does nothing.
+travel, `segfault` reads at address 0, `swell` asks for more memory than there is, `spin` computes for ever without
+letting go of the interpreter; `after` and `amid` kill the process once it has the result, or soon after. Each may be
+followed by `/anything`. With `--immortal` none of those that end the process does anything.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -59,8 +63,10 @@ class Echo:
                 raise ValueError("secret detail")
             if act == "refuse":
                 raise ItemFailed(f"refused at {stage.partition(':')[0]}")
-            if act == "die" and not self._immortal:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if not self._immortal:
+                end(act)
+            if act == "swell":
+                bytearray(1 << 60)
             if act == "sleep":
                 time.sleep(float(value))
             if act == "few":
@@ -69,11 +75,25 @@ class Echo:
             if act == "wild":
                 result.fields["surprise"] = {1, 2}
             results.append(result)
+            if act == "after" and not self._immortal:
+                os.kill(os.getpid(), signal.SIGKILL)
             beat(0)
         return results
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def end(act: str) -> None:
+    """What ends this process, before there is a result."""
+    if act == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if act == "amid":
+        threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    if act == "segfault":
+        ctypes.string_at(0)
+    while act == "spin":
+        pass
 
 
 def main() -> int:

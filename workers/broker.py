@@ -28,6 +28,7 @@ from streamfeat.config import file_mode
 from streamfeat.deadletters import DeadLetters
 from streamfeat.errors import (
     EXIT_OK,
+    ConfigError,
     InternalError,
     InvalidArgument,
     PermissionDenied,
@@ -56,6 +57,9 @@ PROBE_EVERY_S = 0.2
 """How often each worker is sent a PING; a killed worker is noticed within about that."""
 
 DRAIN_TIMEOUT_S = 10.0
+OWN_FILES = 128
+"""Open files that are not clients': sockets and their monitors, workers, dead letters, who looks at the metrics."""
+
 RECENT = 20
 """Notes for the log that an operator's report repeats."""
 
@@ -235,6 +239,16 @@ def _complaint(side: Side, peer: bytes, error: StreamfeatError, frames: Sequence
     return Outgoing(side, peer, Message("ERROR", fields if verb is None else {**fields, "verb": verb}))
 
 
+def _room_for_clients(n_files: int, wanted: int) -> int:
+    """How many clients there may be: each is an open file, and libzmq ends the process when there are no more."""
+    if n_files < 2 * OWN_FILES:
+        raise ConfigError(
+            f"a broker needs at least {2 * OWN_FILES} open files, the limit is {n_files}; raise it, with ulimit -n or"
+            " LimitNOFILE= in its unit"
+        )
+    return min(wanted, n_files - OWN_FILES)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the broker; its exit status."""
     stop, notifier = begin(os.environ)
@@ -270,9 +284,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.stop_with_parent is not None:
         stop.with_parent(args.stop_with_parent)
-    allow_open_files()  # each client is one, and libzmq ends the process when there are no more
     try:
         settings = BrokerSettings(
+            max_clients=_room_for_clients(allow_open_files(), usual.max_clients),
             heartbeat_ms=args.heartbeat_ms,
             credit_items=args.credit_items,
             credit_bytes=args.credit_bytes,

@@ -76,9 +76,11 @@ def serve(
     return EXIT_OK
 
 
-def allow_open_files() -> None:
-    """Raise the limit on open files to `OPEN_FILES` if it is lower and may be raised."""
+def allow_open_files() -> int:
+    """Raise the limit on open files to `OPEN_FILES` if it is lower and may be raised; how many there may be now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

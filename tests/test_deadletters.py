@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streamfeat.workers.broker import BrokerLoop
 
 from streamfeat.cli import run
 from streamfeat.client import Client, Job
@@ -17,7 +18,9 @@ from streamfeat.errors import ConfigError, NotFound, Quarantined
 from streamfeat.payloads import job_of_letter
 from streamfeat.signals import Signal
 from streamfeat.wire.letter import Letter
-from streamfeat.wire.messages import Array, Item
+from streamfeat.wire.messages import Array, Item, Message
+from streamfeat.wire.routing import Outgoing
+from streamfeat.wire.settings import BrokerSettings
 from tests.cluster import cluster
 
 SAMPLES = np.arange(8, dtype=np.int16)
@@ -92,6 +95,34 @@ def test_a_letter_is_whole_or_not_there(tmp_path: Path) -> None:
             letters.open(wrong)
         with pytest.raises(NotFound, match="no dead letter"):
             letters.drop(wrong)
+
+
+def test_a_letter_is_filed_before_its_client_is_told(tmp_path: Path) -> None:
+    """Also where a worker is found gone by a message that could not be sent to it: what follows is sent at once."""
+    letters, told = DeadLetters(tmp_path), []
+
+    class Doors:
+        def send(self, side: str, _peer: bytes, _frames: object) -> bool:
+            told.append((side, len(letters.names())))
+            return side == "front"
+
+    class Core:
+        waiting: tuple[Letter, ...] = ()
+
+        def take_dead_letters(self) -> tuple[Letter, ...]:
+            taken, self.waiting = self.waiting, ()
+            return taken
+
+        def lost(self, *_: object) -> list[Outgoing]:
+            self.waiting = (letter_of(),)
+            return [Outgoing("front", b"client", Message("PONG"))]
+
+    doors: Any = Doors()
+    nobody: Any = None
+    loop = BrokerLoop(BrokerSettings(), doors, stop=nobody, notifier=nobody, drain_timeout_s=1, dead_letters=letters)
+    vars(loop)["_core"] = Core()
+    loop._send_all([Outgoing("back", b"worker", Message("PING"))])
+    assert told == [("back", 0), ("front", 1)]
 
 
 def test_poison_ends_in_the_folder_and_goes_on_once_workers_are_mended(

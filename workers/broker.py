@@ -209,14 +209,15 @@ class BrokerLoop:
 
     def _send_all(self, outgoing: Iterable[Outgoing]) -> None:
         """Send, and send what follows from what could not be sent."""
-        self._file_letters()  # first: who is told QUARANTINED may look for the letter
         waiting = deque(outgoing)
+        self._file_letters()  # first: who is told QUARANTINED may look for the letter
         while waiting:
             side, peer, message = waiting.popleft()
             if self._metrics is not None:
                 self._metrics.sent(message)
             if not all(self._doors.send(side, peer, frames) for frames in self._encode(message)):
                 waiting.extend(self._core.lost(side, peer, time.monotonic()))
+                self._file_letters()  # of what was lost with its last worker just now
 
     def _encode(self, message: Message) -> list[list[Frame]]:
         """Frames of a message; of one that breaks the wire's rules (a bug of ours), what can still be said."""

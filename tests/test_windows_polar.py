@@ -92,8 +92,9 @@ def test_patches_are_those_of_the_definition(
     inner = outer if n[0] == 1 else inner
     window = Polar(*size, *n, outer, inner, contrast)
     plane = np.random.default_rng(seed).standard_normal(shape if shape[2] == 3 else shape[:2]).astype(np.float32)
-    if outer > math.hypot(shape[0] - 1, shape[1] - 1) / 2:
-        with pytest.raises(ConfigError, match="corners of"):
+    too_large = size[0] > shape[0] or size[1] > shape[1]
+    if too_large or outer > math.hypot(shape[0] - 1, shape[1] - 1) / 2:
+        with pytest.raises(ConfigError, match="do not fit into" if too_large else "corners of"):
             window.grid(plane.shape)
         return
     assert window.grid(plane.shape) == n

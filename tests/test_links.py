@@ -50,7 +50,7 @@ def test_a_bad_link(harm: Callable[[Link, int], None]) -> None:
         running.start_broker("--heartbeat-ms", "200", "--insecure")
         running.start_echo("echo-1")
         running.wait_ready("echo-1")
-        with link(port) as between, Client(f"tcp://127.0.0.1:{between.port}", timeout_s=20) as client:
+        with link(port) as between, Client(f"tcp://127.0.0.1:{between.port}", timeout_s=60) as client:
             results = []
             for result in client.stream((number(n) for n in range(200)), ordered=False, window=20):
                 results.append(result)

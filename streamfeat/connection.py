@@ -22,7 +22,7 @@ from typing import Any
 import zmq
 
 from streamfeat import __version__
-from streamfeat.endpoints import check_reach, open_dealer
+from streamfeat.endpoints import check_reach, connect_again, open_dealer
 from streamfeat.errors import InvalidArgument, NobodyListens, StreamfeatError, Unavailable
 from streamfeat.keys import Credentials
 from streamfeat.monitor import Monitor
@@ -65,6 +65,7 @@ class Connection:
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: Monitor | None = None
+        self._poller = zmq.Poller()
         self._reports: deque[dict[str, Any]] = deque(maxlen=1)
         self._n_ended = 0
 
@@ -94,6 +95,7 @@ class Connection:
                 self._context, self.endpoint, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
             )
             self._monitor = Monitor(self._socket)
+            self._poller.register(self._monitor.fd, zmq.POLLIN)
             self._socket.connect(self.endpoint)
         deadline = time.monotonic() + self.connect_timeout_s
         while not self._session.n_welcomes:
@@ -168,7 +170,7 @@ class Connection:
             # an unconnected socket wakes the poll; the session itself is due at once then, so it has no say
             session_s = HELLO_PAUSES_S[0] if blocked else self._session.wait_s(now)
             wait_s = min(wait_s, self._open.wait_s(now), session_s)
-            if self._live_socket().poll(ceil(wait_s * 1000), zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
+            if self._wake(wait_s, zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
                 self._listen()
         answering = "answers" if self._session.state == "ready" else "does not answer"
         outcomes, cancel = self._open.expire(time.monotonic(), f"the broker at {self.endpoint} {answering}")
@@ -188,6 +190,20 @@ class Connection:
         else:
             return
         raise InvalidArgument(f"this client was made in {made} and is used in {used}; make a client in each")
+
+    def _wake(self, wait_s: float, events: int) -> bool:
+        """Sleep until one of these events of the socket, or news of its connection; whether it was the socket."""
+        socket_ = self._live_socket()
+        self._poller.register(socket_, events)
+        ready = dict(self._poller.poll(ceil(wait_s * 1000)))
+        if self._monitor is not None and self._monitor.fd in ready:
+            self._look(time.monotonic())
+        return socket_ in ready
+
+    def _look(self, now: float) -> None:
+        """Greet the broker anew over a connection that was made anew: its welcome has everything open sent again."""
+        if self._monitor is not None and self._monitor.made_again():
+            self._session.cut(now)
 
     def _listen(self) -> None:
         while True:
@@ -213,8 +229,15 @@ class Connection:
         """Say what is due and send what credit allows; False if the socket takes no more, or is not connected yet."""
         if self._session.state == "greeting" and not self._live_socket().poll(0, zmq.POLLOUT):
             return False
-        for message in self._session.due(now):
+        was = self._session.state
+        messages = self._session.due(now)
+        if was == "ready" and self._session.state == "greeting":  # silence
+            connect_again(self._live_socket(), self.endpoint)
+            return False
+        for message in messages:
             self._send(message)
+        if messages:  # once a heartbeat, however busy
+            self._look(now)
         while self._session.state == "ready" and (request := self._open.next_request(now)) is not None:
             if not self._send_request(request, now):
                 return False

@@ -214,6 +214,16 @@ def open_dealer(
     return socket_
 
 
+def connect_again(socket_: zmq.Socket[bytes], endpoint: str) -> None:
+    """Give a silent connection up and make another: it may be half open, or one that the other side has given up.
+
+    libzmq finds out for itself in 20 s. (After a frame that fails CURVE's check it keeps the connection, and reads
+    nothing more from it.)
+    """
+    socket_.disconnect(endpoint)
+    socket_.connect(endpoint)
+
+
 def open_router(
     context: zmq.Context[zmq.Socket[bytes]], endpoint: str, *, max_frame_bytes: int, door: Door
 ) -> zmq.Socket[bytes]:

@@ -54,6 +54,7 @@ class Monitor:
         self.counts: Counter[str] = Counter()
         """How often each event came, by its name in small letters: `handshake_failed_auth`, `disconnected`."""
         self._cut_short = 0
+        self._n_made = 0
         self._mismatch = self._unknown = False
 
     @property
@@ -81,6 +82,12 @@ class Monitor:
             elif kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._cut_short, self._mismatch, self._unknown = 0, False, False
             self.counts[name] += 1
+
+    def made_again(self) -> bool:
+        """Whether the connection was made anew since the last call: what was under way in the old one is lost."""
+        self.look()
+        before, self._n_made = self._n_made, self.counts["handshake_succeeded"]
+        return 0 < before < self._n_made
 
     def refused(self, endpoint: str, key: str | None) -> Unauthenticated | None:
         """Why there will be no connection however long one waits; None while there may be one.

@@ -1,4 +1,4 @@
-"""Links between client and broker that delay, break or fall silent; and a door that wants keys."""
+"""Links to the broker that delay, break, fall silent or change bits; and a door that wants keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import zmq
 from streamfeat.admin import ask
 from streamfeat.client import Client
 from streamfeat.errors import Unavailable
-from streamfeat.keys import save_key
+from streamfeat.keys import Credentials, open_holder, open_key, save_key
 from streamfeat.wire.messages import Message
 from tests.cluster import Cluster, cluster
 from tests.proxy import Link, link
@@ -50,7 +50,7 @@ def test_a_bad_link(harm: Callable[[Link, int], None]) -> None:
         running.start_broker("--heartbeat-ms", "200", "--insecure")
         running.start_echo("echo-1")
         running.wait_ready("echo-1")
-        with link(port) as between, Client(f"tcp://127.0.0.1:{between.port}", timeout_s=60) as client:
+        with link(port) as between, Client(f"tcp://127.0.0.1:{between.port}", timeout_s=20) as client:
             results = []
             for result in client.stream((number(n) for n in range(200)), ordered=False, window=20):
                 results.append(result)
@@ -58,12 +58,32 @@ def test_a_bad_link(harm: Callable[[Link, int], None]) -> None:
             check_echo(results, 200)
 
 
+def test_a_bad_link_of_a_worker() -> None:
+    """Between broker and worker, cut again and again: what was under way is given again, and answered once."""
+    with cluster() as running:
+        port = free_port()
+        running.back = f"tcp://127.0.0.1:{port}"
+        running.start_broker("--heartbeat-ms", "200", "--insecure")
+        with link(port) as between:
+            running.back = f"tcp://127.0.0.1:{between.port}"
+            running.start_echo("echo-1")
+            running.wait_ready("echo-1")
+            with Client(running.front, timeout_s=20) as client:
+                results = []
+                for result in client.stream((number(n) for n in range(200)), ordered=False, window=20):
+                    results.append(result)
+                    reset(between, len(results))
+                check_echo(results, 200)
+
+
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A broker with keys."""
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, int, Credentials]]:
+    """A broker with keys, its port, and the keys of a client."""
     keys = tmp_path_factory.mktemp("keys")
     (keys / "in").mkdir()
     save_key(keys, "server", [])
+    save_key(keys, "me", ["encode"])
+    (keys / "in" / "me.pub").write_bytes((keys / "me.pub").read_bytes())
     with cluster() as running:
         port = free_port()
         running.front = f"tcp://127.0.0.1:{port}"
@@ -73,7 +93,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         )
         running.start_echo("echo-1")
         wait_for_worker(f"ipc://{running.run_dir}/admin.sock")
-        yield running
+        yield running, port, Credentials(open_key(keys / "me.key"), open_holder(keys / "server.pub").public)
 
 
 def wait_for_worker(admin: str) -> None:
@@ -87,15 +107,33 @@ def wait_for_worker(admin: str) -> None:
         time.sleep(0.02)  # asks again
 
 
-def test_a_password_is_no_key(locked: Cluster) -> None:
+def test_a_flipped_bit(locked: tuple[Cluster, int, Credentials]) -> None:
+    """Under keys no changed bit gets through: the connection is given up, and the items are asked for again."""
+    _, port, credentials = locked
+    n_flips = 0
+    with (
+        link(port) as between,
+        Client(f"tcp://127.0.0.1:{between.port}", credentials=credentials, timeout_s=20) as client,
+    ):
+        results = []
+        for result in client.stream((number(n) for n in range(200)), ordered=False, window=20):
+            results.append(result)
+            if len(results) % 50 == 25:
+                between.flip, n_flips = True, n_flips + 1
+        check_echo(results, 200)
+    assert n_flips == 4
+
+
+def test_a_password_is_no_key(locked: tuple[Cluster, int, Credentials]) -> None:
     """PLAIN to a door with keys: never connected, and counted."""
+    running, _, _ = locked
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context, context.socket(zmq.DEALER) as dealer:
         dealer.linger, dealer.immediate = 0, True
         dealer.plain_username, dealer.plain_password = b"me", b"secret"
-        dealer.connect(locked.front)
+        dealer.connect(running.front)
         with pytest.raises(zmq.Again):
             dealer.send(b"", zmq.DONTWAIT)
         assert not dealer.poll(500, zmq.POLLOUT)
-    report = ask(f"ipc://{locked.run_dir}/admin.sock", Message("STATUS"))
+    report = ask(f"ipc://{running.run_dir}/admin.sock", Message("STATUS"))
     assert sum(n for name, n in report["events"]["front"].items() if name.startswith("handshake_failed")) > 0

@@ -44,6 +44,29 @@ def test_hello_is_said_again_with_growing_pauses() -> None:
     assert session.wait_s(6.99) <= 1.6
 
 
+def test_a_cut_connection_is_greeted_afresh() -> None:
+    """HELLO at once, and it says so until the welcome; the next greeting does not."""
+    session = ready()
+    assert session.cut(0.5)
+    [hello] = session.due(0.5)
+    assert (session.state, hello.fields) == ("greeting", {"role": "client", "afresh": True})
+    assert session.cut(0.51)  # again, before the welcome
+    [hello] = session.due(0.51)
+    assert hello.fields["afresh"]
+    session.hear(WELCOME, 0.6)
+    session.hear(FORGOTTEN, 0.7)
+    [hello] = session.due(0.7)
+    assert hello.fields == {"role": "client"}
+
+
+def test_a_cut_connection_is_nothing_to_a_worker_that_leaves() -> None:
+    """It answers what it can; the rest goes elsewhere with its BYE."""
+    session = ready()
+    session.drain(0.5)
+    assert not session.cut(0.6)
+    assert session.state == "draining"
+
+
 def test_ready_pings_once_a_heartbeat_and_answers_pings() -> None:
     """PING each heartbeat after WELCOME; one PONG for however many PINGs waited in the socket."""
     session = ready()

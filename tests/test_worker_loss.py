@@ -54,6 +54,32 @@ def test_a_silent_worker_is_gone_after_three_heartbeats_and_not_before() -> None
     assert fleet.outcome(client) == {1: "features"}
 
 
+def test_a_worker_over_a_new_connection_gets_its_items_again() -> None:
+    """HELLO afresh: nothing of before is in hand, no attempt is charged; an answer of before is late."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker("w1")
+    fleet.request(client, [signal(n) for n in range(3)])
+    [before] = fleet.tasks(worker)
+    assert fleet.worker("w1", afresh=True) == worker
+    fleet.finish(worker, before)
+    assert fleet.outcome(client) == {}
+    fleet.finish_all(worker)
+    assert fleet.outcome(client) == {0: "features", 1: "features", 2: "features"}
+    assert {reply.fields["attempt"] for replies in fleet.replies(client).values() for reply in replies} == {1}
+    assert (fleet.count("handed_back"), fleet.count("late"), fleet.count("redelivered")) == (3, 3, 0)
+
+
+def test_a_worker_that_says_hello_again_keeps_its_items() -> None:
+    """With newer banks, say, over the connection that it had."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker("w1")
+    fleet.request(client, [signal(1)])
+    fleet.worker("w1")
+    fleet.finish_all(worker)
+    assert fleet.outcome(client) == {1: "features"}
+    assert fleet.count("handed_back") == 0
+
+
 def test_a_busy_worker_may_announce_its_silence() -> None:
     """PING busy_ms extends liveness by that much, once."""
     fleet = Fleet()

@@ -7,8 +7,9 @@ loop goes on.
 
 SIGTERM drains: what is leased is finished or, after `graceful_timeout_s` or a second signal, handed back unharmed.
 A silent broker may come back, so its leases are kept while the worker greets it; once another one answers, or this one
-does not know the worker, they are dropped. Until then nothing but HELLO is sent: lease numbers begin anew with each
-broker, and an old result under a new number would be another item's.
+does not know the worker, they are dropped. So they are when the connection was cut and made again: nobody knows which
+tasks and results were under way in it, so the broker gives everything again. Until the broker answered nothing but
+HELLO is sent: lease numbers begin anew with each, and an old result under a new number would be another item's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from math import ceil
 
 import zmq
 
-from streamfeat.endpoints import check_reach, open_dealer
+from streamfeat.endpoints import check_reach, connect_again, open_dealer
 from streamfeat.errors import (
     DeadlineExceeded,
     InternalError,
@@ -135,6 +136,7 @@ class Runtime:
         self._socket.connect(self._connect)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor.fd, zmq.POLLIN)
         self._poller.register(self._stop.fd, zmq.POLLIN)
         try:
             while self._session.state != "closed":
@@ -180,12 +182,19 @@ class Runtime:
             ready = dict(self._poller.poll(ceil(wait_s * 1000)))
             if self._stop.fd in ready:
                 self._stop.clear()
+            if self._monitor.fd in ready:
+                self._look(time.monotonic())
         while True:
             try:
                 frames = self._socket.recv_multipart(zmq.DONTWAIT)
             except zmq.Again:
                 return
             self._hear(frames)
+
+    def _look(self, now: float) -> None:
+        """Greet the broker afresh over a connection that was made anew."""
+        if self._monitor.made_again() and self._session.cut(now):
+            self._let_go("the connection was cut")
 
     def _hear(self, frames: list[bytes]) -> None:
         now = time.monotonic()
@@ -197,13 +206,13 @@ class Runtime:
         event = self._session.hear(message, now)
         if event == "welcome":
             if self._session.broker != self._broker:
-                self._let_go("another one answers")
+                self._let_go("another broker answers")
             self._broker = self._session.broker
             if self._session.n_welcomes == 1:
                 self._notifier.say(READY, f"STATUS=ready, {', '.join(self._handler.stages)}")
             log.info("welcomed by broker %s", self._session.broker)
         elif event is not None:
-            self._let_go(event)
+            self._let_go(f"the broker is gone ({event})")
         elif message.verb == "TASK":
             self._take(message, now)
         elif message.verb == "RELOAD":
@@ -219,9 +228,9 @@ class Runtime:
             self._leases.append(Lease(stage, options, item, now + item.fields["ttl_ms"] / 1000))
 
     def _let_go(self, why: str) -> None:
-        """The broker that gave the leases is gone; who comes next gives them again."""
+        """What the broker gave is not this worker's any more; whoever is there gives it again."""
         if self._leases or self._results:
-            log.warning("broker gone (%s): %d leases dropped", why, len(self._leases) + len(self._results))
+            log.warning("%s: %d leases dropped", why, len(self._leases) + len(self._results))
         self._n_let_go += 1
         self._leases.clear()
         self._take_results()
@@ -272,8 +281,15 @@ class Runtime:
 
     def _talk(self, now: float) -> None:
         if self._session.state != "greeting" or self._socket.poll(0, zmq.POLLOUT):
-            for message in self._session.due(now):
+            was = self._session.state
+            messages = self._session.due(now)
+            if was == "ready" and self._session.state == "greeting":  # silence
+                connect_again(self._socket, self._connect)
+                messages = []
+            for message in messages:
                 self._send(message)
+            if messages:  # once a heartbeat, however busy
+                self._look(now)
         self._send_waiting()
         self._notifier.beat(now)
 

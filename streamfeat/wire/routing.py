@@ -249,6 +249,8 @@ class Broker:
                 for lease in worker.leases.values():
                     lease.worker = worker
                 self.services.leave(other)
+                if fields.get("afresh"):
+                    self.ledger.hand_back(worker, tuple(worker.leases), now)
             elif other.name == worker.name or other.address == peer:
                 self._lose_worker(other, "was replaced by a newer run", now)
         self.workers[peer] = worker

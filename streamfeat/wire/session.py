@@ -8,6 +8,9 @@ owner hands it what arrived (`hear`), then asks what to send (`due`) and how lon
     draining   a worker that takes nothing new and finishes what it has
     closed     says nothing more
 
+A connection that was cut and made again loses what was under way, and ZeroMQ tells neither side: whoever watches the
+socket says `cut`, and the peer greets the broker afresh.
+
 The broker is silent when a PING stayed unanswered for `liveness` heartbeats *while this peer was there to hear*: time
 in which the peer itself computed, slept or was stopped proves nothing, so the clock then starts again.
 A worker that will not come back to its socket for a while says so beforehand (`busy`).
@@ -22,11 +25,12 @@ from streamfeat.errors import CallerError, ConfigError, StreamfeatError, Unauthe
 from streamfeat.wire.messages import Message
 
 State = Literal["greeting", "ready", "draining", "closed"]
-Event = Literal["welcome", "forgotten", "silence", "bye", "refused", "drain", "finish"]
+Event = Literal["welcome", "forgotten", "silence", "cut", "bye", "refused", "drain", "finish"]
 
 TRANSITIONS: dict[tuple[State, Event], State] = {
     ("greeting", "welcome"): "ready",
     ("greeting", "forgotten"): "greeting",
+    ("greeting", "cut"): "greeting",
     ("greeting", "bye"): "greeting",
     ("greeting", "refused"): "closed",
     ("greeting", "drain"): "closed",  # nobody knows this peer: there is nothing to finish
@@ -34,6 +38,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("ready", "welcome"): "ready",
     ("ready", "forgotten"): "greeting",
     ("ready", "silence"): "greeting",
+    ("ready", "cut"): "greeting",  # what was under way is lost, and nobody says what it was
     ("ready", "bye"): "greeting",
     ("ready", "refused"): "closed",
     ("ready", "drain"): "draining",
@@ -80,6 +85,7 @@ class Session:
         self.n_welcomes = 0
         self._hello = dict(hello)
         self._n_hellos = 0
+        self._afresh = False
         self._next_hello = float("-inf")
         self._next_ping = float("-inf")
         self._asked_at: float | None = None
@@ -121,7 +127,7 @@ class Session:
             pause = HELLO_PAUSES_S[min(self._n_hellos, len(HELLO_PAUSES_S) - 1)]
             self._n_hellos += 1
             self._next_hello = now + pause
-            messages.append(Message("HELLO", dict(self._hello)))
+            messages.append(Message("HELLO", {**self._hello, "afresh": True} if self._afresh else dict(self._hello)))
         elif self.state in ("ready", "draining") and now >= self._next_ping:
             messages.append(self._ping({}, now))
         return messages
@@ -131,6 +137,17 @@ class Session:
         if self.state == "closed":
             return float("inf")
         return max(0.0, (self._next_hello if self.state == "greeting" else self._next_ping) - now)
+
+    def cut(self, now: float) -> bool:
+        """The connection was made anew: what was under way in the old one is lost, and HELLO says so.
+
+        False for a peer that is leaving: what it does not answer goes elsewhere with its BYE.
+        """
+        if self.state not in ("greeting", "ready"):
+            return False
+        self._happen("cut", now)
+        self._afresh, self._next_hello = True, now
+        return True
 
     def busy(self, busy_ms: int, now: float) -> list[Message]:
         """The PING that asks for patience before a step of `busy_ms`."""
@@ -185,6 +202,7 @@ class Session:
             self._next_hello = now
             self._asked_at = None
         elif event == "welcome":
+            self._afresh = False
             self._next_ping = now + self.heartbeat_s
 
     def _ping(self, fields: dict[str, Any], now: float) -> Message:

@@ -20,7 +20,7 @@
     n_bins = 25
     cells = "whole"                          # or a grid of them, for patches
     [layer2]                                 # random Fourier features of the feature
-    kind = "none"                            # or "fourier", with m and sigma
+    kind = "none"                            # or "fourier", with m, sigma and source
     [[outer]]                                # factors that move the input; the mean of its copies' features is kept
     factor = "rotation"
 

@@ -16,7 +16,8 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
     form dense       orbits (n_blocks, G, d, LANES): every gt
     both             what the pooling keeps: thresholds (n_blocks, n_thresholds, LANES) of a CDF, squares and whitening,
                      cell_rows (rows, n_rows) and cell_columns (columns, n_columns) of cells,
-                     layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer,
+                     layer2_frequencies (n_blocks, D1, LANES) and layer2_sigma (1,) of a second layer, or layer2_signs
+                     (n_matrices, 3, p) and layer2_gains (m,) of a structured one,
                      factor<j>_parameters (n, p): what makes each element,
                      outer<j>_... the same of the outer orbit, but of the elements themselves: they move inputs
 

@@ -100,7 +100,7 @@ def features_of(bank: Bank, vectors: Floats) -> Features:
         some = slice(start, start + step)
         first = first_layer(bank, vectors[some], moved=True)
         if layer2 is not None:
-            layer2.apply(bank.arrays["layer2_frequencies"], phi(bank, first), features[some], n_outer)
+            layer2.apply(bank.arrays, phi(bank, first), features[some], n_outer)
         else:
             _pool_copies(first.reshape(-1, n_outer, bank.n_features), features[some])
     return features

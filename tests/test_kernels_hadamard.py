@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamfeat.kernels import VECTORS
 from streamfeat.kernels.cdf import count_between, count_steps, cumulate
-from streamfeat.kernels.fourier import MAX_PROJECTION, add_cos_sin
+from streamfeat.kernels.fourier import MAX_PROJECTION, add_cos_sin, copies_cos_sin
 from streamfeat.kernels.hadamard import fill_lanes, scale_lanes, transform_lanes, turn
 from streamfeat.kernels.statistics import add_lanes, largest_lane
 from tests import naive_lanes as naive
@@ -147,6 +147,23 @@ def test_sums_of_cos_and_sin(largest: float) -> None:
         np.testing.assert_array_equal(elsewhere, sums)
         add_cos_sin(Y, (first, n), gains, sums)
         np.testing.assert_array_equal(sums, 2 * elsewhere)
+
+
+@pytest.mark.parametrize(("N", "n_copies", "m"), [(1, 1, 1), (5, 3, 16), (7, 2, 33)])
+def test_means_of_copies(N: int, n_copies: int, m: int) -> None:
+    """Of each item's copies, in any lane: right to 1e-6, the same bits in other company."""
+    Y, gains = normal(9, m + 2, 32), np.linspace(0.5, 3, m).astype(np.float32)
+    out = np.full((N, 2, m + 1), np.nan, np.float32)
+    copies_cos_sin(Y, gains, n_copies, 0.5, out[:, :, :m])
+    assert np.isnan(out[:, :, m]).all()
+    projected = gains[:, None] * Y[:m]
+    for i in range(N):
+        copies = slice(i * n_copies, (i + 1) * n_copies)
+        expected = 0.5 / n_copies * naive.cos_sin_sums(projected[:, copies])
+        np.testing.assert_allclose(out[i, :, :m], expected, rtol=0, atol=1e-6)
+        alone = np.empty((1, 2, m), np.float32)
+        copies_cos_sin(np.ascontiguousarray(Y[:, copies]), gains, n_copies, 0.5, alone)
+        np.testing.assert_array_equal(alone[0], out[i, :, :m])
 
 
 def test_sums_and_largest_of_lanes() -> None:

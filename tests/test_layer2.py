@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.layer2 import MEDIAN_ROWS, Layer2, median_distance, median_rows
+from streamfeat.templates.hadamard import walsh_hadamard
 from tests import naive
 from tests.test_bank import ROTATION, SHIFT, pictures
 from tests.test_bankspec import small
@@ -77,6 +79,63 @@ def test_an_items_feature_depends_on_the_item_alone(first: str, tmp_path: Any) -
     dense = FeatureMap(materialise(fmap.bank)).transform(signals)
     # a count may differ by one where a projection lies within rounding of a threshold: none does for most
     assert np.mean(np.abs(dense - whole) < 1e-5) > 0.99
+
+
+WIDE: dict[str, Any] = {"templates": {"source": "fourier", "m": 150}, "pooling": {"kind": "fourier", "sigma": 0.5}}
+"""300 numbers: a transform of 512."""
+
+
+@pytest.mark.parametrize("m", [70, 600])
+def test_structured_frequencies_are_those_of_their_matrix(m: int) -> None:
+    """cos and sin of <w, Phi(x)>, w the rows of H D3 H D2 H D1 at length sqrt(d) / sigma; two matrices from 512 on."""
+    layer2 = {"kind": "fourier", "m": m, "sigma": 0.3, "source": "hadamard"}
+    fmap = map_of("fourier", **WIDE, layer2=layer2)
+    signs, gains = fmap.bank.arrays["layer2_signs"], fmap.bank.arrays["layer2_gains"]
+    assert signs.shape == (-(-m // 512), 3, 512)
+    H = walsh_hadamard(np.eye(512))
+    W = np.concatenate([H @ np.diag(d3) @ H @ np.diag(d2) @ H @ np.diag(d1) for d1, d2, d3 in signs.astype(float)])
+    W = gains[:, None] * W[:m, :300]
+    # float32 gains
+    np.testing.assert_allclose(np.linalg.norm(W, axis=1), math.sqrt(300) / 0.3, rtol=1e-6)
+    plain = first_of(fmap)
+    for signal in pictures(3):
+        expected = naive.fourier_feature(W, plain.dense(plain.one(signal)))
+        # float32 sums of 512 numbers of size 1 / 0.3, cos to 1e-6
+        np.testing.assert_allclose(fmap.one(signal), expected, atol=2e-5)
+
+
+def test_structured_features_depend_on_the_item_alone(tmp_path: Path) -> None:
+    """In any company and order, with copies of an outer orbit, from a saved bank: the same to the bit."""
+    layer2 = {"kind": "fourier", "m": 70, "sigma": "median", "source": "hadamard"}
+    fmap = map_of("fourier", **WIDE, layer2=layer2, outer=[{"factor": "rotation", "law": "circle", "n": 5}])
+    signals = pictures(40)
+    whole = fmap.transform(signals)
+    again = FeatureMap.open(fmap.bank.save(tmp_path))
+    np.testing.assert_array_equal(again.transform(signals[::-1]), whole[::-1])
+    np.testing.assert_array_equal(again.one(signals[3]), whole[3])
+    assert fmap.bank.spec == BankSpec.from_dict(fmap.bank.spec.as_dict())
+
+
+def test_structured_and_gaussian_frequencies_estimate_one_kernel() -> None:
+    """Inner products of both, at the same sigma, agree within what 4,000 frequencies scatter."""
+    signals, m = pictures(6), 4000
+    gram = []
+    for source in ("gaussian", "hadamard"):
+        layer2 = {"kind": "fourier", "m": m, "sigma": "median", "source": source}
+        psi = map_of("fourier", **WIDE, layer2=layer2).transform(signals).astype(np.float64)
+        gram.append(psi @ psi.T)
+    # each entry's standard deviation is at most 1 / sqrt(2 m) for Gaussian ones, and no more for orthogonal rows
+    assert np.abs(gram[0] - gram[1]).max() < 5 * math.sqrt(2 / (2 * m))
+    assert gram[0].min() < 0.95
+
+
+def test_structured_frequencies_want_a_wide_first_layer() -> None:
+    """Rows of small matrices are no draw of Gaussian ones; neither are other sources known."""
+    with pytest.raises(ConfigError, match="256 numbers or more, got 140"):
+        map_of("fourier", layer2={"kind": "fourier", "m": 70, "sigma": 0.3, "source": "hadamard"})
+    with pytest.raises(ConfigError, match="'gaussian', 'hadamard', got 'sobol'"):
+        Layer2(70, 0.3, source="sobol")  # type: ignore[arg-type]
+    assert Layer2(70, 0.3, source="gaussian") == Layer2(70, 0.3)
 
 
 def test_inner_products_estimate_the_hyperkernel() -> None:

@@ -68,6 +68,44 @@ def mean_cos_sin(P: Floats, gain: float, weight: float, out_cos: Floats, out_sin
         out_sin[t] = weight * sines[t] / G
 
 
+@kernel(types.void(frozen(float32, 2), frozen(float32, 1), int64, float32, float32[:, :, :]))
+def copies_cos_sin(Y: Floats, gains: Floats, n_copies: int, weight: float, out: Floats) -> None:
+    """out[i, 0, t] = weight * mean over c < n_copies of cos(gains[t] Y[t, i n_copies + c]), out[i, 1, t]: of the sine.
+
+    Lanes hold the copies of one item after the other; sums are float64, in order of the copies. Sixteen templates are
+    kept back and written together, so that no line of memory is fetched for each.
+
+    Parameters
+    ----------
+    Y : (>= n, L) float32, |gain Y| <= MAX_PROJECTION
+    gains : (n,) float32
+    n_copies : int
+    weight : float32
+    out : (N, 2, n) float32, N n_copies <= L
+    """
+    N, n = out.shape[0], out.shape[2]
+    L = N * n_copies
+    cosines, sines = np.empty(L, np.float32), np.empty(L, np.float32)
+    kept = np.empty((N, 2, 16), np.float32)
+    for first in range(0, n, 16):
+        some = min(16, n - first)
+        for j in range(some):
+            gain, y = gains[first + j], Y[first + j, :L]
+            for l in range(L):  # noqa: E741 - a lane
+                cosines[l], sines[l] = _cos_sin(gain * y[l])
+            for i in range(N):
+                cosine, sine = np.float64(0), np.float64(0)
+                for c in range(i * n_copies, (i + 1) * n_copies):
+                    cosine += cosines[c]
+                    sine += sines[c]
+                kept[i, 0, j] = weight * cosine / n_copies
+                kept[i, 1, j] = weight * sine / n_copies
+        for i in range(N):
+            for k in range(2):
+                for j in range(some):
+                    out[i, k, first + j] = kept[i, k, j]
+
+
 @kernel(types.void(frozen(float32, 2), float32, float32, pair(frozen(float32, 2)), float32[:, :, :]))
 def cell_cos_sin(P: Floats, gain: float, weight: float, cells: tuple[Floats, Floats], out: Floats) -> None:
     """out[0, i n_j + j, t] = weight * sum over r, c of rows[i, r] columns[j, c] cos(gain P[r n_c + c, t]); out[1]: sin.

@@ -6,7 +6,8 @@ The feature of a signal is its samples as float32. Names that act: `boom` raises
 `die` kills the process, `sleep:S` takes S seconds, `few` returns too few results, `wild` returns a field that does not
 travel, `segfault` reads at address 0, `swell` asks for more memory than there is, `spin` computes for ever without
 letting go of the interpreter; `after` and `amid` kill the process once it has the result, or soon after. Each may be
-followed by `/anything`. With `--immortal` none of those that end the process does anything.
+followed by `/anything`. With `--immortal` none of those that end the process does anything. `--seen FILE`: names in the
+order in which they were handled, a line each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,9 @@ class Echo:
     n_items = 32
     n_bytes = 1 << 20
 
-    def __init__(self, immortal: bool = False) -> None:
+    def __init__(self, immortal: bool = False, seen: Path | None = None) -> None:
         self._immortal = immortal
+        self._seen = seen
 
     def warm(self) -> None:
         """As long as STREAMFEAT_TEST_WARM_S says."""
@@ -57,6 +60,9 @@ class Echo:
     ) -> list[Item]:
         """One result an item, or what its name asks for."""
         results = []
+        if self._seen is not None:
+            with self._seen.open("a") as seen:
+                seen.writelines(f"{item.fields.get('name', '')}\n" for item in items)
         for item in items:
             act, _, value = str(item.fields.get("name", "")).split("/")[0].partition(":")
             if act == "boom":
@@ -102,8 +108,9 @@ def main() -> int:
     parser = worker_parser("features", __doc__ or "")
     parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--immortal", action="store_true")
+    parser.add_argument("--seen", type=Path)
     args = parser.parse_args()
-    status: int = serve(lambda: Echo(args.immortal), args, stop, notifier, n_together=args.together)
+    status: int = serve(lambda: Echo(args.immortal, args.seen), args, stop, notifier, n_together=args.together)
     return status
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamfeat.wire.messages import Item, Message
 from tests.fleet import BANK, FEATURE, OTHER_BANK, Fleet, run_of, signal, wave
@@ -95,15 +98,39 @@ def test_credit_in_items_and_bytes_is_held_item_by_item() -> None:
 
 
 def test_the_broker_holds_no_more_than_its_limit() -> None:
-    """Many clients within their credits cannot fill the broker's memory."""
-    fleet = Fleet(max_retained_bytes=2000, message_bytes=1000, item_bytes=1000)
+    """Clients within their credits cannot fill the broker's memory, and who is refused is told of whose bytes."""
+    fleet = Fleet(max_retained_bytes=2000, max_clients=5, message_bytes=1000, item_bytes=1000)
     fleet.worker(credit={"items": 1, "bytes": 1000})
     clients = [fleet.client(b"c%d" % n) for n in range(5)]
     for client in clients:
-        fleet.request(client, [signal(1, n=250)])
-    assert fleet.broker.ledger.retained_bytes == 2000
-    assert fleet.outcome(clients[4]) == {1: "OVERLOADED"}
-    assert "2000 bytes" in fleet.replies(clients[4])[1][0].fields["error"]["reason"]
+        fleet.request(client, [signal(n, n=50) for n in range(10)])
+    assert fleet.outcome(clients[0]) == {9: "OVERLOADED"}  # a reserve of 100, and what was left of a pool of 1500
+    assert "900 of the 900 bytes that the broker holds are yours" in str(fleet.replies(clients[0])[9])
+    assert [fleet.broker.clients[client].held for client in clients] == [900, 500, 300, 200, 100]
+    assert fleet.broker.ledger.retained_bytes <= 2000
+
+
+@given(
+    wanted=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 250)), min_size=40, max_size=80),
+    polite=st.lists(st.integers(1, 25), max_size=8),
+    turns=st.randoms(use_true_random=False),
+)
+def test_a_client_within_its_reserve_is_never_refused(
+    wanted: list[tuple[int, int]], polite: list[int], turns: random.Random
+) -> None:
+    """Whatever six others ask for and in whatever order: 400 bytes are its own, and the broker keeps to its limit."""
+    fleet = Fleet(max_retained_bytes=16_000, max_clients=10, credit_bytes=16_000, message_bytes=1000, item_bytes=1000)
+    worker = fleet.worker(credit={"items": 1, "bytes": 1000})
+    greedy = [fleet.client(b"greedy%d" % n) for n in range(6)]
+    client = fleet.client(b"polite")
+    asked = [(greedy[n], size) for n, size in wanted for _ in range(3)] + [(client, size) for size in polite]
+    turns.shuffle(asked)
+    for item_id, (peer, size) in enumerate(asked):
+        fleet.request(peer, [signal(item_id, n=size)])
+        assert fleet.broker.ledger.retained_bytes <= 16_000
+    assert fleet.outcome(client) == {}
+    fleet.finish_all(worker)
+    assert list(fleet.outcome(client).values()) == ["features"] * len(polite)
 
 
 def test_sizes_over_the_limits_are_named() -> None:

@@ -40,8 +40,9 @@ class Life(RuleBasedStateMachine):
             credit_items=CREDIT_ITEMS,
             credit_bytes=CREDIT_BYTES,
             max_retained_bytes=RETAINED,
+            max_clients=10,
             message_bytes=RETAINED,
-            item_bytes=RETAINED,
+            item_bytes=RETAINED // 2,
             max_batch_items=BATCH,
             max_batch_cost=300,
             batch_wait_ms=400,
@@ -290,6 +291,8 @@ class Life(RuleBasedStateMachine):
         kept = [lease for c in broker.clients.values() for lease in c.leases.values()]
         assert broker.ledger.retained_bytes == sum(a.n_bytes for lease in kept for a in lease.arrays)
         assert broker.ledger.retained_bytes <= RETAINED + FEATURE.n_bytes * len(kept)
+        for client in broker.clients.values():
+            assert client.held == sum(lease.size for lease in client.leases.values())
         orphans = [x for w in broker.workers.values() for x in w.leases.values() if not x.unanswered]
         assert all(lease.arrays == () and lease.state == "orphaned" for lease in orphans)
 

@@ -14,3 +14,5 @@ def test_settings_that_cannot_be_are_refused() -> None:
         BrokerSettings(credit_items=0)
     with pytest.raises(ConfigError, match="item_bytes <= message_bytes <= max_retained_bytes"):
         BrokerSettings(item_bytes=10**9)
+    with pytest.raises(ConfigError, match="max_retained_bytes must be 4/3 of item_bytes at least"):
+        BrokerSettings(item_bytes=10**6, message_bytes=10**6, max_retained_bytes=10**6)

@@ -20,6 +20,7 @@ from streamfeat.errors import (
     TooLarge,
     Unavailable,
 )
+from streamfeat.wire.budget import Budget
 from streamfeat.wire.leases import Deadlines, Lease, Served
 from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Item, Message, failed_item
@@ -45,7 +46,7 @@ class Ledger:
         limits = BatchLimits(settings.max_batch_items, settings.max_batch_cost, settings.batch_wait_ms / 1000)
         self.queues = Queues(limits)
         self.replies = ReplyCache(settings.cached_replies, settings.cached_bytes)
-        self.retained_bytes = 0
+        self.budget = Budget(settings.max_retained_bytes, settings.max_clients)
         self.counts: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -62,6 +63,11 @@ class Ledger:
     def n_open(self) -> int:
         """Accepted items that nobody has answered."""
         return self._deadlines.n_open
+
+    @property
+    def retained_bytes(self) -> int:
+        """Payload of what is open."""
+        return self.budget.n_bytes
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do."""
@@ -98,8 +104,9 @@ class Ledger:
             raise Overloaded(f"credit of {limits.credit_items} items is used up; wait for replies", again)
         if client.leases and client.n_bytes + n_bytes > limits.credit_bytes:
             raise Overloaded(f"credit of {limits.credit_bytes} bytes is used up; wait for replies", again)
-        if self.retained_bytes + n_bytes > limits.max_retained_bytes:
-            raise Overloaded(f"the broker holds its limit of {limits.max_retained_bytes} bytes; try again", again)
+        if n_bytes > self.budget.room(client):
+            held = f"{client.held} of the {self.retained_bytes} bytes that the broker holds are yours"
+            raise Overloaded(f"{held}, of at most {limits.max_retained_bytes} there is no room for more; wait", again)
 
     def accept(self, client: Client, item: Item, route: Route, deadline: float, now: float) -> None:
         """Take the item in, and queue it for its first stage."""
@@ -123,7 +130,7 @@ class Ledger:
         lease.weigh()
         client.leases[lease.id] = lease
         client.n_bytes += n_bytes
-        self.retained_bytes += n_bytes
+        self.budget.move(client, n_bytes)
         self.counts["accepted"] += 1
         self._deadlines.add(lease)
         self.queues.put(lease, now)
@@ -179,7 +186,7 @@ class Ledger:
         # what goes on is a feature: the signal that it came from is history
         lease.fields = {key: value for key, value in lease.fields.items() if key != "signal"}
         lease.arrays = item.arrays
-        self.retained_bytes += item.n_bytes - lease.size
+        self.budget.move(lease.client, item.n_bytes - lease.size)
         lease.weigh()
         self.queues.put(lease, now)
 
@@ -330,5 +337,5 @@ class Ledger:
         held = lease.worker is not None and lease.number in lease.worker.leases
         lease.move("abandon" if held else "finish")
         lease.arrays = ()
-        self.retained_bytes -= lease.size
+        self.budget.move(lease.client, -lease.size)
         self._deadlines.drop()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """A client and what it waits for; `n_bytes` is the credit in bytes that this takes."""
+    """A client and what it waits for: `n_bytes` is the credit that this takes, `held` the payload at its stages."""
 
     address: bytes
     run: str
@@ -26,6 +26,7 @@ class Client:
     software: str = ""
     leases: dict[int, Lease] = field(default_factory=dict)  # by the client's id, in order of acceptance
     n_bytes: int = 0
+    held: int = 0
 
 
 @dataclass(eq=False, slots=True)

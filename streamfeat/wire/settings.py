@@ -42,7 +42,8 @@ class BrokerSettings:
     message_bytes: int = 64 * _MIB
 
     max_retained_bytes: int = 512 * _MIB
-    """Payload held for all clients together; the broker's memory is bounded by this, the reply cache and overhead."""
+    """Payload held for all clients together; the broker's memory is bounded by this, the reply cache and overhead. How
+    it is shared: `budget`."""
 
     max_clients: int = 1000
     """Far below the file handles a unit gives: libzmq aborts the process when they run out."""
@@ -79,6 +80,11 @@ class BrokerSettings:
             raise ConfigError(
                 "item_bytes <= message_bytes <= max_retained_bytes must hold, got "
                 f"{self.item_bytes}, {self.message_bytes}, {self.max_retained_bytes}"
+            )
+        if 4 * self.item_bytes > 3 * self.max_retained_bytes:
+            raise ConfigError(
+                f"max_retained_bytes must be 4/3 of item_bytes at least, a quarter being reserved for others: got "
+                f"{self.max_retained_bytes} with items of {self.item_bytes}"
             )
 
     def terms(self) -> dict[str, Any]:

@@ -48,8 +48,8 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening"),
     ("fleet", "delivery", "doctor", "contactsheet"),
-    ("quickstart", "sklearn", "reproduce", "protocols", "trials"),
-    ("bench",),
+    ("quickstart", "sklearn", "protocols", "trials"),
+    ("bench", "reproduce"),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfeat.cli.reproduce import EXPERIMENTS
 from streamfeat.errors import ConfigError
 from streamfeat.exact.closed import permutation_kernel
 from streamfeat.exact.orbits import Floats, gaussian, orbit_kernel, orbit_mean
@@ -23,6 +22,7 @@ from streamfeat.learn.lambdas import gurls_grid
 from streamfeat.projections import move
 from streamfeat.reproduce import rates, xperm
 from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
+from streamfeat.reproduce.experiment import reproduce
 from streamfeat.reproduce.journal import Journal
 from streamfeat.reproduce.molecules import SIDE, NoisyOrder, coulomb_matrices, coulomb_matrix, move_atoms
 from tests.terminal import Terminal
@@ -124,15 +124,20 @@ def test_cdf_features_estimate_the_exact_row() -> None:
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
+def xperm_report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The small form."""
+    return reproduce(xperm.XPERM, fast=True, folder=tmp_path_factory.mktemp("xperm"), progress=silent)
+
+
+@pytest.fixture(scope="module")
+def cells(xperm_report: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
     """The small form's cells."""
-    report = xperm.reproduce_xperm(fast=True, folder=tmp_path_factory.mktemp("xperm"), progress=silent)
-    return {(cell["features"], cell["N"]): cell for cell in report["cells"]}
+    return {(cell["features"], cell["N"]): cell for cell in xperm_report["cells"]}
 
 
-def test_xperm_says_what_the_paper_says(table: dict[tuple[str, int], dict[str, Any]]) -> None:
+def test_xperm_says_what_the_paper_says(cells: dict[tuple[str, int], dict[str, Any]]) -> None:
     """CDF beats bag-of-words and raw; more templates close the gap to the exact kernel; counts cannot say "both"."""
-    at_100 = {features: cell["rls"] for (features, n), cell in table.items() if n == 100}
+    at_100 = {features: cell["rls"] for (features, n), cell in cells.items() if n == 100}
     assert list(at_100) == list(xperm.names())
     assert at_100["CDF(25,300)"] >= 0.985
     assert at_100["exact K_s Gram (closed form)"] >= 0.99
@@ -140,31 +145,17 @@ def test_xperm_says_what_the_paper_says(table: dict[tuple[str, int], dict[str, A
     assert at_100["CDF(5,10)"] < at_100["CDF(25,100)"] < at_100["CDF(25,300)"]
     assert at_100["raw one-hot"] < 0.86
     assert at_100["bag-of-words"] < 0.86
-    assert table["bag-of-words", 100]["nn"] > table["raw one-hot", 100]["nn"]
+    assert cells["bag-of-words", 100]["nn"] > cells["raw one-hot", 100]["nn"]
 
 
-def test_xperm_takes_up_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after three rows, it computes only the others, and the table is the same."""
-    monkeypatch.setattr(xperm, "FAST", xperm.Plan(sizes=(20,), n_seeds=2, n_draws=2, n_test=50))
-    monkeypatch.setattr(xperm, "names", lambda: ("raw one-hot", "bag-of-words", "CDF(5,10)"))
-    whole = xperm.reproduce_xperm(fast=True, folder=tmp_path / "whole", progress=silent)
-    seen: list[str] = []
-    kernel_of = xperm.kernel_of
-
-    def stopping(name: str, *given: Any) -> xperm.Kernel:
-        seen.append(name)
-        if len(seen) == 4:
-            raise KeyboardInterrupt
-        return kernel_of(name, *given)
-
-    monkeypatch.setattr(xperm, "kernel_of", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        xperm.reproduce_xperm(fast=True, folder=tmp_path / "part", progress=silent)
-    seen[:] = seen[:2]
-    again = xperm.reproduce_xperm(fast=True, folder=tmp_path / "part", progress=silent)
-    assert len(seen) == 3
-    assert again["cells"] == whole["cells"]
-    assert not list((tmp_path / "part").glob("*.journal"))
+def test_xperm_says_which_claims_hold(
+    cells: dict[tuple[str, int], dict[str, Any]], xperm_report: dict[str, Any]
+) -> None:
+    """All four of figure 1, each with its figures; rows and cells are the same accuracies."""
+    assert [claim["holds"] for claim in xperm_report["claims"]] == [True] * 4
+    for row in xperm_report["rows"]:
+        cell = cells[row["method"], row["n"]]
+        assert row["mean"] == pytest.approx(cell["rls" if row["metric"] == xperm.BY_RLS else "nn"], abs=6e-4)
 
 
 # ----------------------------------------------------------------------------------------------------- molecules, rates
@@ -242,7 +233,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         # made-up molecules: the test is the same where real ones are to be had
         patch.setattr("streamfeat.reproduce.molecules.FILE", folder / "nowhere.npz")
-        return rates.reproduce_kernel_error(fast=True, folder=folder, progress=silent)
+        return reproduce(rates.KERNEL_ERROR, fast=True, folder=folder, progress=silent)
 
 
 def test_errors_fall_at_the_theorems_rate(report: dict[str, Any]) -> None:
@@ -266,21 +257,23 @@ def test_debiasing_helps_where_elements_are_few(report: dict[str, Any]) -> None:
             assert row["debiased_frobenius"] < row["frobenius"]
 
 
-def test_the_picture_is_drawn(report: dict[str, Any]) -> None:
-    """A PNG beside the journal's place."""
-    assert Path(report["picture"]).read_bytes().startswith(b"\x89PNG")
+def test_rates_say_which_claims_hold(report: dict[str, Any]) -> None:
+    """Both rates of theorem 3.1; a row's mean is its Frobenius error."""
+    assert [claim["holds"] for claim in report["claims"]] == [True, True]
+    assert all(row["mean"] == row["frobenius"] for row in report["rows"])
 
 
-def test_the_command_prints_and_writes(cli: Terminal, monkeypatch: pytest.MonkeyPatch, report: dict[str, Any]) -> None:
+def test_the_command_prints_and_writes(
+    cli: Terminal, monkeypatch: pytest.MonkeyPatch, report: dict[str, Any], xperm_report: dict[str, Any]
+) -> None:
     """Tables for people, JSON for programs; an experiment that is not there is refused."""
-    small = {"sizes": (20,), "n_seeds": 1, "n_draws": 1, "wall_s": 0.1, "cells": []}
-    cells = [{"features": name, "N": 20, "rls": 0.8, "rls_sd": 0.1, "nn": 0.7} for name in xperm.names()]
-    for name, result in (("xperm", {**small, "cells": cells}), ("kernel-error", report)):
-        monkeypatch.setitem(EXPERIMENTS, name, (lambda result=result, **_: result, EXPERIMENTS[name][1]))
+    for name, result in (("xperm", xperm_report), ("kernel-error", report)):
+        monkeypatch.setattr("streamfeat.cli.reproduce.reproduce", lambda *_, result=result, **__: result)
         done = cli("reproduce", name, "--fast", "--json", cli.home / "report.json")
         assert done.status == 0, done
-        assert done.out
-        assert json.loads((cli.home / "report.json").read_text()).keys() == result.keys()
-    assert "N=20" in cli("reproduce", "xperm").out
-    assert "error falls as r^" in cli("reproduce", "kernel-error").out
+        assert json.loads((cli.home / "report.json").read_text()) == result
+        for claim in result["claims"]:
+            assert f"holds: {claim['text']}" in done.out
+    assert "debiased" not in done.out
+    assert "gaussian (r " in done.out
     assert cli("reproduce", "nothing").status == 64

@@ -2,65 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from streamfeat.cli.console import emit, json_option, progress
-from streamfeat.reproduce.rates import reproduce_kernel_error
-from streamfeat.reproduce.xperm import reproduce_xperm
+from streamfeat.config import DATA_VARIABLE
+from streamfeat.reproduce.experiment import Experiment, reproduce
+from streamfeat.reproduce.page import HOLDS
+from streamfeat.reproduce.rates import KERNEL_ERROR
+from streamfeat.reproduce.tables import tables_of
+from streamfeat.reproduce.xperm import XPERM
 
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (XPERM, KERNEL_ERROR)}
+"""By name."""
 
-def _show_xperm(report: dict[str, Any]) -> None:
-    """RLS accuracy with its deviation / 1-NN accuracy, a row a kind of feature."""
-    cells = {(cell["features"], cell["N"]): cell for cell in report["cells"]}
-    names = list(dict.fromkeys(features for features, _ in cells))
-    width = max(map(len, names))
-    click.echo("".join([" " * width, *(f"{f'N={n}':>20}" for n in report["sizes"])]))
-    for features in names:
-        row = (cells[features, n] for n in report["sizes"])
-        texts = (f"{c['rls']:.3f}±{c['rls_sd']:.3f}/{c['nn']:.3f}" for c in row)
-        click.echo(features.ljust(width) + "".join(text.rjust(20) for text in texts))
-    click.echo(
-        f"RLS ± deviation / 1-NN; over {report['n_seeds']} seeds, CDF rows over {report['n_draws']} template draws"
-    )
-    click.echo(f"{report['wall_s']} s")
-
-
-def _show_kernel_error(report: dict[str, Any]) -> None:
-    """Relative errors, and the slopes of their logarithms."""
-    click.echo(f"{'templates':12}{'m':>7}{'r':>6}{'spectral':>10}{'frobenius':>11}{'debiased':>10}")
-    for row in report["rows"]:
-        errors = f"{row['spectral']:10.4f}{row['frobenius']:11.4f}{row['debiased_frobenius']:10.4f}"
-        click.echo(f"{row['templates']:12}{row['m']:7}{row['r']:6}{errors}")
-    for slope in report["slopes"]:
-        click.echo(
-            f"{slope['templates']}: error falls as {slope['against']}^{slope['frobenius']:.2f}, "
-            f"debiased ^{slope['debiased_frobenius']:.2f} (the theorem's rate: ^-0.50)"
-        )
-    click.echo(f"molecules: {report['data']}; {report['picture']}; {report['wall_s']} s")
-
-
-EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[dict[str, Any]], None]]] = {
-    "xperm": (reproduce_xperm, _show_xperm),
-    "kernel-error": (reproduce_kernel_error, _show_kernel_error),
+ABOUT = {
+    "xperm": "sequences under permutations, learned from few (Mroueh et al. 2015, figure 1)",
+    "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
 }
-"""Name -> what runs it, what prints its report."""
+
+
+def _show(report: dict[str, Any], out: Path) -> None:
+    """The protocol, a table a metric, what the paper says and whether it holds, deviations."""
+    click.echo(report["protocol"])
+    for table in tables_of(report["rows"]):
+        click.echo(f"\n{table.metric}")
+        lines = [table.head, *table.lines]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            first, *others = (text.rjust(width) for text, width in zip(line, widths, strict=True))
+            click.echo("  ".join([first.strip().ljust(widths[0]), *others]))
+    click.echo()
+    for claim in report["claims"]:
+        click.echo(f"{HOLDS[claim['holds']]}: {claim['text']} {claim['why']}")
+    for deviation in report["deviations"]:
+        click.echo(f"not as in the paper: {deviation}")
+    click.echo(f"{out / report['name']}.html; {report['wall_s']} s")
 
 
 @click.command(
-    help="Run an experiment of the papers again. xperm: sequences under permutations, learned from few (Mroueh et al. "
-    "2015). kernel-error: how the error of features falls with templates and group elements (Raj et al. 2017)."
+    help="Run an experiment of the papers again, or go on where it was stopped. "
+    + " ".join(f"{name}: {about}." for name, about in ABOUT.items())
 )
 @click.argument("name", type=click.Choice(list(EXPERIMENTS)))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduce"), show_default=True)
-@click.option("--fast", is_flag=True, help="A small form, in under a minute.")
-@click.option("--data", type=click.Path(path_type=Path, exists=True), help="Folder or file of real molecules.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("reproduce"),
+    show_default=True,
+    help="Folder of the report, and of what is done so far.",
+)
+@click.option("--fast", is_flag=True, help="A small form, in under five minutes.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True),
+    envvar=DATA_VARIABLE,
+    help="Folder or file of the data. Default: STREAMFEAT_DATA, else ../shared/data.",
+)
 @json_option
 def command(name: str, out: Path, fast: bool, data: Path | None, json_to: str | None) -> None:
-    """Run it, or go on where it was stopped, and print the table."""
-    run, show = EXPERIMENTS[name]
-    report = run(fast=fast, folder=out, progress=progress, data=data)
-    emit(report, json_to, lambda: show(report))
+    """Run it and print the report."""
+    report = reproduce(EXPERIMENTS[name], fast=fast, folder=out, progress=progress, data=data)
+    emit(report, json_to, lambda: _show(report, out))

@@ -1,0 +1,217 @@
+"""An experiment of a paper: what it is, one run of it, and the report that comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamfeat.protocols.scores import sd_of
+from streamfeat.reproduce.journal import Journal
+from streamfeat.reproduce.page import Page, write_page
+from streamfeat.reproduce.pictures import Panel, draw_panels
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+SPENT = "wall_s"
+"""The part of a journal that tells how long earlier runs took."""
+
+
+class Run:
+    """One run of an experiment, which goes on where an earlier one was stopped.
+
+    Attributes
+    ----------
+    fast : bool
+        The small form.
+    data : Path, optional
+        Where the user's data are; None: the usual places.
+    folder : Path
+        Where reports, and until then what is done so far, are kept.
+    hashes : dict
+        What the figures depend on: files that were read and banks, by name.
+    """
+
+    def __init__(self, name: str, *, fast: bool, folder: Path, progress: Progress, data: Path | None = None) -> None:
+        self.name, self.fast, self.folder, self.data, self.progress = name, fast, folder, data, progress
+        self.hashes: dict[str, str] = {}
+        self._began, self._before = time.monotonic(), 0.0
+        self._journal: Journal | None = None
+
+    def begin(self, parameters: Mapping[str, Any]) -> Run:
+        """Take up the parts that an earlier run with the same parameters left. Before the first part."""
+        self._journal = Journal(self.folder / f"{self.name}.journal", {"experiment": self.name, **parameters})
+        self._before = self._journal.get(SPENT) or 0.0
+        return self
+
+    @property
+    def wall_s(self) -> float:
+        """How long this run and those before it took."""
+        return self._before + time.monotonic() - self._began
+
+    def part(self, name: str, compute: Callable[[], Any]) -> Any:
+        """A part, plain JSON values: from disk, if it was done before; else computed and on disk when this returns."""
+        kept = self.kept(name)
+        return self.keep(name, compute()) if kept is None else kept
+
+    def parts(self, names: Iterable[str], compute: Callable[[str], Any]) -> dict[str, Any]:
+        """Parts by name, in order, with a progress bar."""
+        names = list(names)
+        done = {}
+        with self.progress(self.name, len(names)) as advance:
+            for name in names:
+                done[name] = self.part(name, lambda name=name: compute(name))  # type: ignore[misc]
+                advance(1)
+        return done
+
+    def kept(self, name: str) -> Any:
+        """What was kept under that name, None if nothing was."""
+        return self._parts.get(name)
+
+    def keep(self, name: str, value: Any) -> Any:
+        """Keep a part that was computed; gives it as it will be read again."""
+        value = json.loads(json.dumps(value))
+        self._parts.put(name, value)
+        self._parts.put(SPENT, round(self.wall_s, 1))
+        return value
+
+    def read(self, file: Path) -> Path:
+        """The file, whose hash goes into the report."""
+        self.hashes[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        return file
+
+    def finish(self) -> None:
+        """The report is written and takes the parts' place."""
+        self._parts.finish()
+
+    @property
+    def _parts(self) -> Journal:
+        assert self._journal is not None, "begin() comes before the first part"
+        return self._journal
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    rows : list of dict
+        As `row` makes them.
+    claims : list of dict
+        As `claim` makes them: what the paper says, and whether it holds here.
+    deviations : list of str
+        Where this is not what the paper did.
+    panels : sequence of Panel
+        The pictures of the report.
+    more : mapping
+        Fields that the report has besides.
+    """
+
+    rows: list[dict[str, Any]]
+    claims: list[dict[str, Any]]
+    deviations: list[str]
+    panels: Sequence[Panel] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Its name, what is done in it in a sentence or two, and what does it."""
+
+    name: str
+    protocol: str
+    measure: Callable[[Run], Findings]
+
+
+def reproduce(
+    experiment: Experiment, *, fast: bool, folder: Path, progress: Progress, data: Path | None = None
+) -> dict[str, Any]:
+    """Run an experiment, or go on with it, and write `folder/NAME.html` and `NAME.json`.
+
+    Returns
+    -------
+    dict
+        {"name", "protocol", "rows", "claims", "deviations", "wall_s"}. Rows are {"method", its settings, "metric",
+        "mean", "sd", "seeds"}, claims {"text", "holds", "why"}; `holds` is None where this run cannot tell.
+    """
+    run = Run(experiment.name, fast=fast, folder=folder, progress=progress, data=data)
+    found = experiment.measure(run)
+    report = {
+        "name": experiment.name,
+        "protocol": experiment.protocol,
+        "rows": found.rows,
+        "claims": found.claims,
+        "deviations": found.deviations,
+        "wall_s": round(run.wall_s, 1),
+        **found.more,
+    }
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    file = folder / f"{experiment.name}.json"
+    file.write_text(text)
+    page = Page(command_of(run), {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()})
+    write_page(folder / f"{experiment.name}.html", report, page, draw_panels(found.panels, found.rows))
+    run.finish()
+    return report
+
+
+def row(
+    method: str, metric: str, values: float | Sequence[float], *, n_items: int | None = None, **setting: Any
+) -> dict[str, Any]:
+    """A row of a report: mean and deviation of one value a seed.
+
+    Parameters
+    ----------
+    n_items : int, optional
+        Items behind each value, if that is a share of them: of a single seed the binomial error is then given.
+    setting : plain JSON values
+        What the row was measured with, as n = 10.
+    """
+    several = np.atleast_1d(np.asarray(values, np.float64))
+    several_known = len(several) > 1 or n_items is not None
+    return {
+        "method": method,
+        **setting,
+        "metric": metric,
+        "mean": rounded(several.mean()),
+        "sd": rounded(sd_of(several.tolist(), n_items or 0)) if several_known else None,
+        "seeds": len(several),
+    }
+
+
+def claim(text: str, holds: bool | np.bool_ | None, why: str) -> dict[str, Any]:
+    """What a paper says, whether it holds here (None: this run cannot tell), and the figures that show it."""
+    return {"text": text, "holds": None if holds is None else bool(holds), "why": why}
+
+
+def mean_of(rows: Sequence[Mapping[str, Any]], method: str, metric: str, **setting: Any) -> float:
+    """The mean in the row of that method, metric and setting.
+
+    Raises
+    ------
+    LookupError
+        There is none.
+    """
+    wanted = {"method": method, "metric": metric, **setting}
+    for some in rows:
+        if all(some.get(key) == value for key, value in wanted.items()):
+            return float(some["mean"])
+    raise LookupError(f"no row of {wanted}")
+
+
+def rounded(value: float) -> float:
+    """To four figures, as it is shown."""
+    return float(f"{value:.4g}")
+
+
+def command_of(run: Run) -> str:
+    """The command that gives the report again."""
+    words = ["streamfeat", "reproduce", run.name, *(["--fast"] if run.fast else [])]
+    return shlex.join([*words, *(["--data", str(run.data)] if run.data else []), "--out", str(run.folder)])

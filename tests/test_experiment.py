@@ -1,0 +1,99 @@
+"""The frame of the papers' experiments: rows, claims, resuming, and the report as one file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, reproduce, row
+from streamfeat.reproduce.pictures import Panel
+from streamfeat.reproduce.tables import settings_of, tables_of
+
+
+@contextmanager
+def silent(description: str, total: int) -> Iterator[Callable[[int], None]]:  # noqa: ARG001 - as the bar of the commands
+    """A progress bar that nobody sees."""
+    yield lambda _n: None
+
+
+def counting(computed: list[int], stop_at: int | None = None) -> Experiment:
+    """An experiment of four parts, which notes what it computes and may be stopped by hand."""
+
+    def square(part: str) -> list[float]:
+        if int(part) == stop_at:
+            raise KeyboardInterrupt
+        computed.append(int(part))
+        return [int(part) ** 2 / 10, int(part) ** 2 / 10 + 0.2]
+
+    def measure(run: Run) -> Findings:
+        run.begin({"fast": run.fast})
+        squares = run.parts(map(str, range(1, 5)), square)
+        rows = [row("ours", "squares", values, n=int(part)) for part, values in squares.items()]
+        rows.append(row("<theirs>", "squares", 0.5, n=1))
+        claims = [claim("Squares grow.", rows[3]["mean"] > rows[0]["mean"], "1.7 > 0.2"), claim("Both.", None, "?")]
+        panels = [Panel("all of them", "squares", "n", "x"), Panel("none", "cubes")]
+        return Findings(rows, claims, ["tenths"], panels)
+
+    return Experiment("squares", "Squares of whole numbers.", measure)
+
+
+def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    """Stopped in its third part, it computes that and the next only; the report is that of one run, of both's time."""
+    computed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(counting(computed, stop_at=3), fast=True, folder=tmp_path / "a", progress=silent)
+    (journal,) = tmp_path.glob("a/*.journal")
+    spent = [json.loads(line)["value"] for line in journal.read_text().splitlines()[1:] if "wall_s" in line][-1]
+    journal.write_text(journal.read_text().replace(f'"wall_s", "value": {spent}', '"wall_s", "value": 1000.0'))
+    again = reproduce(counting(computed), fast=True, folder=tmp_path / "a", progress=silent)
+    assert computed == [1, 2, 3, 4]
+    assert 1000 <= again["wall_s"] < 2000
+    whole = reproduce(counting([]), fast=True, folder=tmp_path / "b", progress=silent)
+    assert {**again, "wall_s": 0} == {**whole, "wall_s": 0}
+    assert not list(tmp_path.glob("*/*.journal"))
+
+
+def test_the_report_is_one_file(tmp_path: Path) -> None:
+    """Tables, claims, the picture inside, the command, the hash of the JSON beside it; names are text, never markup."""
+    report = reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)
+    assert list(report) == ["name", "protocol", "rows", "claims", "deviations", "wall_s"]
+    text = (tmp_path / "squares.html").read_text()
+    assert json.loads((tmp_path / "squares.json").read_text()) == report
+    assert hashlib.sha256((tmp_path / "squares.json").read_bytes()).hexdigest() in text
+    assert text.count("data:image/png;base64,iVBORw0KGgo") == 1
+    for said in ("streamfeat reproduce squares --fast --out", "not told by this run", "tenths", "&lt;theirs&gt;"):
+        assert said in text
+    assert "<theirs>" not in text
+    assert "http" not in text
+
+
+def test_rows() -> None:
+    """Mean and deviation over seeds; of one seed the binomial error, or none where nothing is a share of items."""
+    assert row("a", "accuracy", [0.5, 0.7], n=3) == {
+        "method": "a", "n": 3, "metric": "accuracy", "mean": 0.6, "sd": 0.1414, "seeds": 2,
+    }  # fmt: skip
+    assert row("a", "accuracy", 0.5, n_items=100)["sd"] == 0.05
+    assert row("a", "MAE", 0.5)["sd"] is None
+    rows = [row("a", "accuracy", 0.5, n=1), row("a", "accuracy", 0.75, n=2)]
+    assert mean_of(rows, "a", "accuracy", n=2) == 0.75
+    with pytest.raises(LookupError, match="'n': 7"):
+        mean_of(rows, "a", "accuracy", n=7)
+
+
+def test_a_table_has_the_setting_that_varies_most_across() -> None:
+    """Two settings: sizes across in order, the other beside the method; what stands behind the seeds is no setting."""
+    rows: list[dict[str, Any]] = [
+        {**row("a", "accuracy", 0.5, m=m, r=4), "spectral": 0.1} for m in (100, 10, 1000)
+    ]  # fmt: skip
+    assert settings_of(rows[0]) == ["m", "r"]
+    (table,) = tables_of(rows)
+    assert table.head == ["method", "m = 10", "m = 100", "m = 1000"]
+    assert table.lines == [["a (r 4)", "0.5", "0.5", "0.5"]]
+    (table,) = tables_of(rows[:1])
+    assert table.lines == [["a (m 100, r 4)", "0.5"]]

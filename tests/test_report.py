@@ -39,6 +39,19 @@ def test_the_report_tells_who_is_there_and_what_they_have() -> None:
     assert fleet.count("answered") == 5
 
 
+def test_the_report_counts_how_long_answers_took() -> None:
+    """An item falls under the least 2^n / 2 ms that it stayed below; what took minutes is counted last."""
+    fleet = Fleet()
+    client, worker = fleet.client(), fleet.worker()
+    for n, (took_s, place) in enumerate(((0.0, 0), (0.0009, 1), (0.0035, 3), (0.6, 11))):
+        before = fleet.broker.report(fleet.now)["took"]
+        fleet.request(client, [signal(n)])
+        fleet.now += took_s
+        fleet.finish_all(worker)
+        after = fleet.broker.report(fleet.now)["took"]
+        assert [k for k, (a, b) in enumerate(zip(after, before, strict=True)) if a > b] == [place]
+
+
 def test_the_report_fits_into_a_header_whatever_the_fleet() -> None:
     """Two hundred workers with long names, a thousand clients and a thousand queues are still one REPORT."""
     fleet = Fleet()

@@ -30,6 +30,9 @@ from streamfeat.wire.replies import ReplyCache
 from streamfeat.wire.services import Route
 from streamfeat.wire.settings import BrokerSettings
 
+N_TOOK = 18
+"""Bins of how long answers took, each twice as long as the one before: from 0.5 ms to half a minute, and all beyond."""
+
 _REMEMBERED = 4096  # revoked numbers, to tell a late result from one given twice
 
 
@@ -53,6 +56,7 @@ class Ledger:
         self.notes: deque[str] = deque(maxlen=1000)
         self.dead_letters: deque[Letter] = deque()
         self.served: deque[Served] = deque(maxlen=10_000)  # for whoever measures; nobody need take them
+        self.took = [0] * N_TOOK
         self._deadlines = Deadlines()
         self._answers: dict[Client, list[Item]] = {}
         self._revoked: OrderedDict[int, None] = OrderedDict()
@@ -324,6 +328,7 @@ class Ledger:
             self.failed[reply["error"]["code"]] += 1
         op, code = lease.route.stages[-1].partition(":")[0], "OK" if reply["ok"] else reply["error"]["code"]
         took_s, compute_s = now - lease.accepted, lease.compute_ms / 1000
+        self.took[min(int(2000 * took_s).bit_length(), N_TOOK - 1)] += 1
         self.served.append(Served(op, lease.route.bank, code, took_s, lease.queue_s, compute_s))
         item = Item(reply, arrays)
         self.replies.put(lease.client.run, item)

@@ -47,7 +47,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("bank",),
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening"),
-    ("fleet", "delivery", "doctor", "contactsheet"),
+    ("fleet", "delivery", "doctor", "contactsheet", "inquiry"),
     ("quickstart", "sklearn", "protocols", "trials"),
     ("bench", "reproduce"),
     ("cli", "workers"),

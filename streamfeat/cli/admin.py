@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from streamfeat.admin import ask
-from streamfeat.cli.console import credentials_for, emit, json_option, with_settings
+from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.config import Settings
+from streamfeat.inquiry import credentials_for
 from streamfeat.wire.messages import Message
 
 

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import click
 
 from streamfeat.config import Settings, load_settings
-from streamfeat.endpoints import is_tcp
-from streamfeat.keys import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,11 +96,6 @@ def insecure_option(function: F) -> Callable[..., Any]:
 
     text = "Bind TCP without keys: whoever reaches the port may work, learn and read."
     return click.option("--insecure", is_flag=True, help=text)(command)
-
-
-def credentials_for(endpoint: str, settings: Settings) -> Credentials | None:
-    """The keys to connect there with; a unix socket needs none."""
-    return Credentials.open(settings.auth.key, settings.auth.server) if is_tcp(endpoint) else None
 
 
 def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) -> None:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from streamfeat.audiostream import AudioStream, Window
 from streamfeat.cli.choices import channels_option
-from streamfeat.cli.console import credentials_for, with_settings
+from streamfeat.cli.console import with_settings
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.cuts import Cut, Sliding, Utterances
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, ConfigError, StreamfeatError
+from streamfeat.inquiry import credentials_for
 from streamfeat.signals import read_audio
 from streamfeat.signals.pcm import ENCODINGS, PcmFormat, PcmReader
 from streamfeat.signals.signal import printable

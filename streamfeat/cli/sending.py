@@ -18,13 +18,14 @@ import numpy as np
 
 from streamfeat.bank import open_bank
 from streamfeat.cli.choices import limit_options
-from streamfeat.cli.console import credentials_for, progress, written_file
+from streamfeat.cli.console import progress, written_file
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.decoding import Limits
 from streamfeat.delivery import Delivery, OnError, Readable, deliver, labels_of
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError, Unavailable
 from streamfeat.fleet import LocalFleet, private_settings
+from streamfeat.inquiry import credentials_for
 from streamfeat.presets import ensure_bank
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamfeat.admin import ask
-from streamfeat.cli.console import credentials_for, emit, json_option, with_settings
-from streamfeat.client import Client
+from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.config import Settings
-from streamfeat.connection import obstacle
-from streamfeat.wire.messages import Message
+from streamfeat.inquiry import fleet_report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,30 +29,19 @@ def command(connect: str | None, watch: bool, every: float, settings: Settings, 
     if watch and json_to is not None:
         raise click.UsageError("--watch is for people; ask again for another --json")
     if not watch:
-        report = _report(connect, settings)
+        report = fleet_report(settings, connect)
         emit(report, json_to, lambda: _print(report))
         return
     from rich.live import Live
 
-    before, asked = _report(connect, settings), time.monotonic()
+    before, asked = fleet_report(settings, connect), time.monotonic()
     with Live(_picture(before), auto_refresh=False) as live:
         while True:
             time.sleep(every)
-            report, now = _report(connect, settings), time.monotonic()
+            report, now = fleet_report(settings, connect), time.monotonic()
             rates = {key: max(0.0, report[key] - before[key]) / (now - asked) for key in RATES}
             live.update(_picture(report, rates), refresh=True)
             before, asked = report, now
-
-
-def _report(connect: str | None, settings: Settings) -> dict[str, Any]:
-    """The whole report of an operator, or what a client may see."""
-    admin, timeout_s = settings.fleet.admin, settings.client.connect_timeout_s
-    if connect is None and Path(admin.removeprefix("ipc://")).is_socket() and obstacle(admin) is None:
-        answer = ask(admin, Message("STATUS"), timeout_s=timeout_s, credentials=credentials_for(admin, settings))
-        return {**answer, "endpoint": admin}
-    endpoint = connect or settings.fleet.front
-    with Client(endpoint, connect_timeout_s=timeout_s, credentials=credentials_for(endpoint, settings)) as client:
-        return {**client.status(), "endpoint": endpoint}
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ The feature of a signal is its samples as float32. Names that act: `boom` raises
 `die` kills the process, `sleep:S` takes S seconds, `few` returns too few results, `wild` returns a field that does not
 travel, `segfault` reads at address 0, `swell` asks for more memory than there is, `spin` computes for ever without
 letting go of the interpreter; `after` and `amid` kill the process once it has the result, or soon after. Each may be
-followed by `/anything`. With `--immortal` none of those that end the process does anything. `--seen FILE`: names in the
+followed by `/anything`. With `--immortal` none of those that end the process does anything. With `--stale` a reload
+fails. `--seen FILE`: names in the
 order in which they were handled, a line each.
 """
 
@@ -26,7 +27,7 @@ import numpy as np
 from streamfeat.workers.launch import serve, worker_parser
 from streamfeat.workers.notify import begin
 
-from streamfeat.errors import ItemFailed
+from streamfeat.errors import ConfigError, ItemFailed
 from streamfeat.payloads import feature_result, item_to_signal
 from streamfeat.wire.messages import Item
 
@@ -40,10 +41,12 @@ class Echo:
     stages: tuple[str, ...] = (f"features:{BANK}",)
     banks: dict[str, str] = {"echo": BANK}  # noqa: RUF012 - never changed
     work: dict[str, int] = {}  # noqa: RUF012
+    bank_bytes: dict[str, int] = {BANK: 1 << 10}  # noqa: RUF012
     n_items = 32
     n_bytes = 1 << 20
 
-    def __init__(self, immortal: bool = False, seen: Path | None = None) -> None:
+    def __init__(self, immortal: bool = False, seen: Path | None = None, stale: bool = False) -> None:
+        self._stale = stale
         self._immortal = immortal
         self._seen = seen
 
@@ -53,6 +56,8 @@ class Echo:
 
     def reload(self) -> bool:
         """Nothing to reload."""
+        if self._stale:
+            raise ConfigError("the newer bank is not whole")
         return False
 
     def handle(
@@ -109,8 +114,11 @@ def main() -> int:
     parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--immortal", action="store_true")
     parser.add_argument("--seen", type=Path)
+    parser.add_argument("--stale", action="store_true")
     args = parser.parse_args()
-    status: int = serve(lambda: Echo(args.immortal, args.seen), args, stop, notifier, n_together=args.together)
+    status: int = serve(
+        lambda: Echo(args.immortal, args.seen, args.stale), args, stop, notifier, n_together=args.together
+    )
     return status
 
 

@@ -265,7 +265,7 @@ class Life(RuleBasedStateMachine):
     def open_items_are_queued_or_with_a_worker(self) -> None:
         """Nobody waits for something that nobody has."""
         broker = self.fleet.broker
-        queued = sum(n for _, n in broker.ledger.queues.counts())
+        queued = sum(n for _, n, _ in broker.ledger.queues.counts())
         working = [x for w in broker.workers.values() for x in w.leases.values() if x.unanswered]
         assert broker.ledger.n_open == queued + len(working)
         assert all(lease.state == "working" for lease in working)

@@ -14,12 +14,17 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfeat.admin import ask
 from streamfeat.client import Client, Job
 from streamfeat.signals import Signal
+from streamfeat.wire.messages import Message
 from tests.cluster import Cluster, cluster
 from tests.test_security import free_port
 
 SYSTEMD = Path(__file__).resolve().parent.parent / "systemd"
+
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 class Watched:
@@ -28,7 +33,7 @@ class Watched:
     def __init__(self, fleet: Cluster) -> None:
         self.fleet = fleet
         self.port = free_port()
-        fleet.start_broker("--metrics", f"127.0.0.1:{self.port}")
+        fleet.start_broker("--metrics", f"127.0.0.1:{self.port}", "--admin", f"ipc://{fleet.run_dir}/admin.sock")
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body."""
@@ -46,7 +51,15 @@ class Watched:
             assert time.monotonic() < deadline, self.get(path)
             time.sleep(0.05)
 
-    def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    def wait_sample(self, name: str, labels: tuple[tuple[str, str], ...], value: float) -> Samples:
+        """All samples, once this one has its value; the report is shown five times a second."""
+        deadline = time.monotonic() + 20
+        while (samples := self.samples()).get((name, labels)) != value:
+            assert time.monotonic() < deadline, (name, labels, samples.get((name, labels)))
+            time.sleep(0.05)
+        return samples
+
+    def samples(self) -> Samples:
         """Every sample of /metrics, by its name and labels."""
         families = text_string_to_metric_families(self.get("/metrics")[1])
         return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
@@ -66,7 +79,7 @@ def test_ready_means_that_somebody_works(watched: Watched) -> None:
     assert watched.get("/livez") == (200, "ok\n")
     status, why = watched.get("/readyz")
     assert (status, why) == (503, "no worker is ready\n")
-    watched.fleet.start_echo("echo")
+    watched.fleet.start_echo("echo", "--stale")
     watched.wait("/readyz", 200)
     assert watched.get("/")[0] == 404
 
@@ -76,19 +89,38 @@ def test_what_was_answered_is_counted(watched: Watched) -> None:
     jobs = [Job(Signal("image", np.zeros((2, 3), np.uint8)), name=f"n{n}") for n in range(20)]
     with Client(watched.fleet.front) as client:
         assert all(result.ok for result in client.stream(jobs))
-    time.sleep(0.5)  # the report is shown five times a second
-    samples = watched.samples()
     answered = (("bank", "echo"), ("code", "OK"), ("op", "features"))
-    assert samples["streamfeat_items_total", answered] == 20
+    watched.wait_sample("streamfeat_items_total", answered, 20)
+    samples = watched.wait_sample("streamfeat_inflight_items", (), 0)
     assert samples["streamfeat_request_duration_seconds_count", (("bank", "echo"), ("op", "features"))] == 20
     assert samples["streamfeat_batch_items_sum", (("op", "features"),)] == 20
+    assert samples["streamfeat_batch_cost_sum", (("op", "features"),)] == 120
+    n_batches = samples["streamfeat_batch_items_count", (("op", "features"),)]
+    assert samples["streamfeat_batch_wait_seconds_count", (("op", "features"),)] == n_batches
+    assert samples["streamfeat_queue_bytes", (("op", "features"),)] == 0
+    assert samples["streamfeat_bank_bytes", (("bank", "echo"),)] == 1024
+    assert samples["streamfeat_deadletter_items", ()] == 0
     assert samples["streamfeat_payload_bytes_sum", (("direction", "in"),)] == 120
     assert samples["streamfeat_workers", (("state", "ready"),)] == 1
-    assert samples["streamfeat_inflight_items", ()] == 0
     assert {name for _, labels in samples for name, _ in labels} <= {
         *("bank", "code", "op", "le", "side", "state", "reason", "endpoint", "event", "worker", "direction"),
-        *("sha", "version", "libzmq", "numpy", "numba"),
+        *("sha", "result", "version", "libzmq", "numpy", "numba"),
     }
+
+
+def test_a_reload_that_failed_and_a_restart_are_seen(watched: Watched) -> None:
+    """The worker goes on, and an operator need not look into its journal to know."""
+    admin = f"ipc://{watched.fleet.run_dir}/admin.sock"
+    ask(admin, Message("ADMIN", {"act": "reload"}))
+    samples = watched.wait_sample("streamfeat_bank_reloads_total", (("result", "failed"),), 1)
+    assert samples["streamfeat_bank_reloads_total", (("result", "done"),)] == 0
+    report = ask(admin, Message("STATUS"))
+    assert report["reload_errors"] == {"echo": "the newer bank is not whole"}
+    assert any("could not reload: the newer bank is not whole" in note["what"] for note in report["recent"])
+    watched.fleet.signal("echo", signal.SIGTERM)
+    assert watched.fleet.wait("echo") == 0
+    watched.fleet.start_echo("echo")
+    watched.wait_sample("streamfeat_worker_restarts_total", (("worker", "echo"),), 1)
 
 
 def test_names_are_as_prometheus_wants_them(watched: Watched) -> None:

@@ -76,7 +76,7 @@ def test_remove_takes_one_out_from_anywhere() -> None:
     queues.put_back([suspect], 0.0)
     for lease in (leases[1], suspect, leases[0]):
         queues.remove(lease)
-    assert [n for _, n in queues.counts()] == [1]
+    assert [(n, n_bytes) for _, n, n_bytes in queues.counts()] == [(1, 10)]
     queues.remove(leases[2])
     assert not queues
 
@@ -89,7 +89,7 @@ def test_items_of_unlike_options_do_not_share_a_queue() -> None:
         lease = lease_of(n, client=A)
         lease.route = Route(lease.route.stages, lease.route.bank, options)
         queues.put(lease, 0.0)
-    assert sorted(n for _, n in queues.counts()) == [1, 1, 1, 2]
+    assert sorted(n for _, n, _ in queues.counts()) == [1, 1, 1, 2]
 
 
 def test_clients_get_the_same_cost_not_the_same_number() -> None:

@@ -44,6 +44,8 @@ class Banks:
         """Names and hashes of what is served now."""
         self.work: dict[str, int] = {}
         """By hash, how many templates a sample meets in a bank, moved ones counted each."""
+        self.sizes: dict[str, int] = {}
+        """By hash, bytes of a bank's arrays."""
         self.earlier: tuple[str, ...] = ()
         """Stages of the banks before the last reload."""
 
@@ -109,6 +111,7 @@ class Banks:
                 raise ConfigError(f"two banks are called {name!r}: {names[name][:12]} and {digest[:12]}")
         self._paths, self.names = paths, names
         self.work = {feature_map.bank_hash: work_in(feature_map) for feature_map in maps}
+        self.sizes = {feature_map.bank_hash: size_of(feature_map) for feature_map in maps}
         for path, feature_map in zip(paths, maps, strict=True):
             stage = f"features:{feature_map.bank_hash}"
             self._open[stage], self._at[stage] = feature_map, path

@@ -143,6 +143,7 @@ class BrokerLoop:
         if self._metrics is not None:
             self._metrics.turn(now)
             self._metrics.served(self._core.ledger.take_served())
+            self._metrics.dispatched(self._core.ledger.take_dispatched())
 
     def _file_letters(self) -> None:
         """File what was quarantined; if that cannot be, its client is told all the same."""
@@ -204,7 +205,13 @@ class BrokerLoop:
         """The core's report, and what came to the doors."""
         gate = self._doors.gate
         recent = [{"ago_s": round(now - at, 1), "what": what} for at, what in self._recent]
-        seen = {"turned_away": dict(gate.refused), "events": gate.events(), "recent": recent}
+        letters = 0 if self._dead_letters is None else len(self._dead_letters.names())
+        seen = {
+            "turned_away": dict(gate.refused),
+            "events": gate.events(),
+            "recent": recent,
+            "dead_letters": letters,
+        }
         return {**self._core.report(now), **seen}
 
     def _send_all(self, outgoing: Iterable[Outgoing]) -> None:

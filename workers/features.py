@@ -75,6 +75,11 @@ class Features:
         """By hash, how many templates a sample meets in a bank, moved ones counted each."""
         return self._banks.work
 
+    @property
+    def bank_bytes(self) -> dict[str, int]:
+        """By hash, bytes of a bank's arrays."""
+        return self._banks.sizes
+
     def warm(self) -> None:
         """Map and verify each bank, load or compile its kernels, and compute a canary with it."""
         self._banks.warm()

@@ -40,6 +40,7 @@ class Index:
     def __init__(self, state: Path, metric: str = "cosine", backend: str = "exact") -> None:
         self.banks: dict[str, str] = {}
         self.work: dict[str, int] = {}
+        self.bank_bytes: dict[str, int] = {}
         self._state, self._metric, self._backend = state, metric, backend
         self._indexes: dict[str, NeighbourIndex] = {}
 

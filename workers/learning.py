@@ -46,6 +46,7 @@ class Learner:
     def __init__(self, state: Path) -> None:
         self.banks: dict[str, str] = {}
         self.work: dict[str, int] = {}
+        self.bank_bytes: dict[str, int] = {}
         self._state = state
         self._models: dict[str, Model] = {}
 

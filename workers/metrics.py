@@ -25,13 +25,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from streamfeat import __version__
 from streamfeat.errors import ConfigError
-from streamfeat.wire.leases import Served
+from streamfeat.wire.leases import Dispatched, Served
 from streamfeat.wire.messages import Message
 
 STUCK_S = 5.0
 SECONDS = tuple(0.0005 * 2**n for n in range(17))  # 0.5 ms to 33 s
 ITEMS = tuple(float(2**n) for n in range(10))
 BYTES = tuple(256.0 * 4**n for n in range(10))
+COST = tuple(1024.0 * 8**n for n in range(11))  # to 10^12 samples times templates
 
 Rows = Iterable[tuple[Mapping[str, str], float]]
 
@@ -67,7 +68,8 @@ class Metrics:
         self._queued = self._histogram("streamfeat_queue_duration_seconds", "waiting for a worker", named, SECONDS)
         self._computed = self._histogram("streamfeat_compute_duration_seconds", "with a worker", named, SECONDS)
         self._batch = self._histogram("streamfeat_batch_items", "items a worker gets at once", ("op",), ITEMS)
-        self._cost = self._histogram("streamfeat_batch_cost", "payload bytes a worker gets at once", ("op",), BYTES)
+        self._cost = self._histogram("streamfeat_batch_cost", "samples times templates at once", ("op",), COST)
+        self._waited = self._histogram("streamfeat_batch_wait_seconds", "of a batch's first item", ("op",), SECONDS)
         self._payload = self._histogram("streamfeat_payload_bytes", "of a message", ("direction",), BYTES)
         self._registry.register(self)
         self._server = _listen(address, self)
@@ -94,11 +96,7 @@ class Metrics:
 
     def sent(self, message: Message) -> None:
         """A message that leaves the broker."""
-        if message.verb == "TASK":
-            op = str(message.fields["stage"]).partition(":")[0]
-            self._batch.labels(op).observe(len(message.items))
-            self._cost.labels(op).observe(sum(item.n_bytes for item in message.items))
-        elif message.verb == "REPLY":
+        if message.verb == "REPLY":
             self._payload.labels("out").observe(sum(item.n_bytes for item in message.items))
 
     def received(self, message: Message) -> None:
@@ -106,6 +104,13 @@ class Metrics:
         if message.verb == "REQUEST":
             self._requests[str(message.fields["route"][-1]).partition(":")[0]] += 1
             self._payload.labels("in").observe(sum(item.n_bytes for item in message.items))
+
+    def dispatched(self, tasks: Iterable[Dispatched]) -> None:
+        """What workers were given."""
+        for task in tasks:
+            self._batch.labels(task.op).observe(task.n_items)
+            self._cost.labels(task.op).observe(task.cost)
+            self._waited.labels(task.op).observe(task.wait_s)
 
     def served(self, answers: Iterable[Served]) -> None:
         """Items that were answered."""
@@ -161,19 +166,15 @@ class Metrics:
         )
         quarantined = r["failed"].get("QUARANTINED", 0)
         yield _counter("streamfeat_deadletter", "quarantined items", [({"reason": "killed_workers"}, quarantined)])
+        yield _gauge("streamfeat_deadletter_items", "letters in the folder", [({}, r["dead_letters"])])
         yield _counter("streamfeat_credit_exhausted", "items over a credit", [({}, r["refused"].get("OVERLOADED", 0))])
         yield _counter("streamfeat_worker_lost", "workers that went away", [({}, r["workers_lost"])])
         events = [({"endpoint": e, "event": name}, n) for e, table in r["events"].items() for name, n in table.items()]
         yield _counter("streamfeat_zmq_events", "what happened to connections", events)
-        queued: Counter[str] = Counter(dict.fromkeys(self._requests, 0))
-        for queue in r["queues"]:
-            queued[queue["stage"].partition(":")[0]] += queue["queued"]
-        yield _gauge("streamfeat_queue_items", "waiting for a worker", [({"op": op}, n) for op, n in queued.items()])
-        states = Counter(worker["state"] for worker in r["workers"])
-        rows: Rows = [({"state": state}, states[state]) for state in ("ready", "resting", "draining")]
-        yield _gauge("streamfeat_workers", "by what they do", rows)
-        ages: Rows = [({"worker": w["name"]}, w["silent_ms"] / 1000) for w in r["workers"]]
-        yield _gauge("streamfeat_worker_heartbeat_age_seconds", "since a worker was heard", ages)
+        yield from self._queues(r["queues"])
+        yield from _workers(r["workers"])
+        reloads = [({"result": "done"}, r["reloads"]), ({"result": "failed"}, r["reloads_failed"])]
+        yield _counter("streamfeat_bank_reloads", "by workers that were told to", reloads)
         used: Rows = [
             ({"side": side}, sum(peer[key] for peer in r[table]))
             for side, table, key in (("client", "clients", "open_bytes"), ("worker", "workers", "leased_bytes"))
@@ -182,9 +183,34 @@ class Metrics:
         yield _gauge(
             "streamfeat_bank_info", "banks that are served", [({"bank": b, "sha": h}, 1) for b, h in r["banks"].items()]
         )
+        yield _gauge("streamfeat_bank_bytes", "of arrays", [({"bank": b}, n) for b, n in r["bank_bytes"].items()])
         versions = {"version": __version__, "libzmq": zmq.zmq_version()}
         versions |= {name: version(name) for name in ("numpy", "numba")}
         yield _gauge("streamfeat_build_info", "versions", [(versions, 1)])
+
+    def _queues(self, queues: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+        """What waits, by stage; a stage that was ever asked for is there at zero too."""
+        for name, key in (("items", "queued"), ("bytes", "queued_bytes")):
+            waiting: Counter[str] = Counter(dict.fromkeys(self._requests, 0))
+            for queue in queues:
+                waiting[queue["stage"].partition(":")[0]] += queue[key]
+            rows = [({"op": op}, n) for op, n in waiting.items()]
+            yield _gauge(f"streamfeat_queue_{name}", "waiting for a worker", rows)
+
+
+def _workers(workers: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """How many do what, and of each what it said and when."""
+    states = Counter(worker["state"] for worker in workers)
+    rows: Rows = [({"state": state}, states[state]) for state in ("ready", "resting", "draining")]
+    yield _gauge("streamfeat_workers", "by what they do", rows)
+
+    def of_each(key: str, unit: float = 1.0) -> Rows:
+        return [({"worker": w["name"]}, w[key] * unit) for w in workers if w[key] is not None]
+
+    yield _gauge("streamfeat_worker_heartbeat_age_seconds", "since a worker was heard", of_each("silent_ms", 0.001))
+    yield _counter("streamfeat_worker_restarts", "newer runs under a worker's name", of_each("restarts"))
+    yield _gauge("streamfeat_jit_warmup_seconds", "banks opened, kernels ready, tried", of_each("warm_ms", 0.001))
+    yield _counter("streamfeat_jit_cache_misses", "kernels that were compiled anew", of_each("compiled"))
 
 
 def _rejected(report: Mapping[str, Any]) -> Rows:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice, takewhile
 from math import ceil
+from typing import Any
 
 import zmq
 
@@ -37,7 +38,7 @@ from streamfeat.wire.codec import decode, encode, encode_parts
 from streamfeat.wire.messages import Frame, Item, Message, failed_item
 from streamfeat.wire.session import Session
 
-from .handler import Handler, Lease, introduction
+from .handler import Handler, Lease, Reloads, introduction
 from .notify import READY, STOPPING, Notifier, Stop
 
 log = logging.getLogger("streamfeat.worker")
@@ -113,7 +114,7 @@ class Runtime:
         self._slowest_s: dict[str, float] = {}
         self._last_s = self._next_beat = 0.0
         self._broker, self._n_let_go = "", 0
-        self._reload_asked = False
+        self._reload_asked, self._reloads, self._warm_s = False, Reloads(), 0.0
         self._drain_until, self._drained = float("inf"), False
 
     def run(self) -> None:
@@ -125,9 +126,11 @@ class Runtime:
             The broker refuses this worker, or warming failed.
         """
         self._notifier.say("STATUS=warming", f"EXTEND_TIMEOUT_USEC={int(WARM_TIMEOUT_S * 1e6)}")
+        begun = time.monotonic()
         self._handler.warm()
+        self._warm_s = time.monotonic() - begun
         self._stop.defer()
-        self._session = Session(introduction(self._handler, self._peer, self._name, self._in_hand))
+        self._session = Session(self._introduction())
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = open_dealer(
             context, self._connect, self._peer, linger_ms=LINGER_MS, credentials=self._credentials
@@ -258,17 +261,25 @@ class Runtime:
         self._ask_patience(RELOAD_S, now)
         try:
             changed = self._handler.reload()
+            self._reloads.note(changed)
+            state = f"ready, {', '.join(self._handler.stages)}" if changed else "ready, nothing was newer"
         except Exception as error:
             log.exception("reload failed, what was there goes on")
-            self._notifier.status(f"ready; the last reload failed: {error}")
-            return
-        self._notifier.status(f"ready, {', '.join(self._handler.stages)}" if changed else "ready, nothing was newer")
-        for message in (
-            self._session.announce(introduction(self._handler, self._peer, self._name, self._in_hand))
-            if changed
-            else ()
-        ):
+            self._reloads.note_failure(error)
+            state = f"ready; the last reload failed: {error}"
+        self._notifier.status(state)
+        for message in self._session.announce(self._introduction()):
             self._post(message)
+
+    def _introduction(self) -> dict[str, Any]:
+        return introduction(
+            self._handler,
+            self._peer,
+            self._name,
+            in_hand=self._in_hand,
+            warm_s=self._warm_s,
+            reloads=self._reloads,
+        )
 
     def _leave(self, now: float) -> None:
         self._flush(float("inf"))

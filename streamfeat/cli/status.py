@@ -14,7 +14,17 @@ from streamfeat.inquiry import fleet_report
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-TROUBLES = ("abandoned", "redelivered", "repeated", "duplicates", "late", "stray", "malformed", "workers_lost")
+TROUBLES = (
+    "abandoned",
+    "redelivered",
+    "repeated",
+    "duplicates",
+    "late",
+    "stray",
+    "malformed",
+    "workers_lost",
+    "reloads_failed",
+)
 RATES = ("accepted", "answered")
 
 
@@ -66,7 +76,7 @@ def _picture(report: dict[str, Any], rates: dict[str, float] | None = None) -> R
         )
     ]
     tables = {
-        "workers": ("name", "kind", "state", "leased", "leased_bytes", "tasks", "silent_ms", "pid"),
+        "workers": ("name", "kind", "state", "leased", "leased_bytes", "tasks", "silent_ms", "restarts", "pid"),
         "queues": ("stage", "queued"),
         "clients": ("run", "open", "open_bytes", "silent_ms"),
     }
@@ -76,9 +86,13 @@ def _picture(report: dict[str, Any], rates: dict[str, float] | None = None) -> R
             for row in report[name]:
                 table.add_row(*(str(row[key])[:40] for key in columns))
             lines.append(table)
+    for name, why in report.get("reload_errors", {}).items():
+        lines.append(Text(f"worker {name} goes on with what it had, its last reload failed: {why}"))
     lines += [Text(f"bank {name} {bank[:12]}") for name, bank in sorted(report["banks"].items())]
     away = {f"turned away: {reason}": n for reason, n in report.get("turned_away", {}).items()}
     troubles = {**report["failed"], **report["refused"], **{key: report[key] for key in TROUBLES}, **away}
     lines.append(Text("  ".join(f"{key} {n}" for key, n in troubles.items() if n) or "no failures"))
+    if report.get("dead_letters"):
+        lines.append(Text(f"{report['dead_letters']} dead letters; streamfeat deadletter list"))
     lines += [Text(f"{note['ago_s']:8.0f} s ago  {note['what']}") for note in report.get("recent", ())[-8:]]
     return Group(*lines)

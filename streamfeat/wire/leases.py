@@ -50,6 +50,15 @@ class Served(NamedTuple):
     compute_s: float
 
 
+class Dispatched(NamedTuple):
+    """A TASK that a worker was given: its items, what they cost together, and how long the first of them had waited."""
+
+    op: str
+    n_items: int
+    cost: int
+    wait_s: float
+
+
 @dataclass(eq=False, slots=True)
 class Lease:
     """One accepted item: whose it is, where it stands on its route, and who has it.

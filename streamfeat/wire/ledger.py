@@ -21,7 +21,7 @@ from streamfeat.errors import (
     Unavailable,
 )
 from streamfeat.wire.budget import Budget
-from streamfeat.wire.leases import Deadlines, Lease, Served
+from streamfeat.wire.leases import Deadlines, Dispatched, Lease, Served
 from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import Item, Message, failed_item
 from streamfeat.wire.peers import Client, Worker
@@ -57,6 +57,7 @@ class Ledger:
         self.dead_letters: deque[Letter] = deque()
         self.served: deque[Served] = deque(maxlen=10_000)  # for whoever measures; nobody need take them
         self.took = [0] * N_TOOK
+        self.dispatched: deque[Dispatched] = deque(maxlen=10_000)
         self._deadlines = Deadlines()
         self._answers: dict[Client, list[Item]] = {}
         self._revoked: OrderedDict[int, None] = OrderedDict()
@@ -145,6 +146,9 @@ class Ledger:
         """Lease out what the workers' credit allows; the TASKs, each for its worker."""
         for worker, batch in self.queues.assign(workers_of, now):
             worker.n_tasks += 1
+            wait_s = now - min(lease.since for lease in batch)
+            op = batch[0].stage.partition(":")[0]
+            self.dispatched.append(Dispatched(op, len(batch), sum(lease.cost for lease in batch), wait_s))
             fields: dict[str, Any] = {"stage": batch[0].stage}
             if batch[0].options:
                 fields["options"] = batch[0].options
@@ -301,6 +305,11 @@ class Ledger:
         """What was answered since the last call, as far as it is remembered."""
         served, self.served = self.served, deque(maxlen=self.served.maxlen)
         return served
+
+    def take_dispatched(self) -> Sequence[Dispatched]:
+        """The TASKs since the last call, as far as they are remembered."""
+        dispatched, self.dispatched = self.dispatched, deque(maxlen=self.dispatched.maxlen)
+        return dispatched
 
     def take_answers(self) -> Iterable[tuple[Client, Message]]:
         """The REPLYs that have come together, each for its client."""

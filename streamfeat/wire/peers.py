@@ -7,9 +7,10 @@ restarted is another run under the same name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamfeat.wire.leases import Lease
@@ -47,6 +48,7 @@ class Worker:
     in_hand: int | None = None  # so many of the oldest leases may be under computation; None: all
     pid: int | None = None
     host: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)  # what else it said of itself: for people
     draining: bool = False  # on its own word: it will leave
     resting: bool = False  # on an operator's: it will come back
     alone: bool = False  # has an item that must have the worker to itself

@@ -38,6 +38,7 @@ class StageQueue:
 
     def __init__(self) -> None:
         self.suspects: OrderedDict[int, Lease] = OrderedDict()
+        self.n_bytes = 0
         self._deficits: dict[Client, int] = {}  # cost that a client may still be given before others have their turn
         self._lines: OrderedDict[Client, OrderedDict[int, Lease]] = OrderedDict()
 
@@ -49,12 +50,14 @@ class StageQueue:
 
     def put(self, lease: Lease) -> None:
         """At the end of its client's line."""
+        self.n_bytes += lease.size
         self._lines.setdefault(lease.client, OrderedDict())[lease.order] = lease
         self._deficits.setdefault(lease.client, 0)
 
     def put_back(self, lease: Lease) -> None:
         """At the front: among the suspects, or in its client's line if nothing is held against it."""
         if lease.lost_with:
+            self.n_bytes += lease.size
             self.suspects[lease.order] = lease
             self.suspects.move_to_end(lease.order, last=False)
         else:
@@ -66,6 +69,8 @@ class StageQueue:
         """Take it out, wherever it stands."""
         if self.suspects.pop(lease.order, None) is None:
             self._leave(lease)
+        else:
+            self.n_bytes -= lease.size
 
     def head(self) -> Lease | None:
         """Who is next, suspects apart: of the first client in turn whose deficit covers its first item."""
@@ -107,6 +112,7 @@ class StageQueue:
 
     def _leave(self, lease: Lease) -> None:
         """Out of its client's line, which ends with its last item; so does what the client had saved."""
+        self.n_bytes -= lease.size
         line = self._lines[lease.client]
         del line[lease.order]
         if not line:
@@ -163,9 +169,9 @@ class Queues:
                     given = True
                     yield worker, batch
 
-    def counts(self) -> Iterator[tuple[Key, int]]:
-        """Each key and how many wait under it."""
-        return ((key, len(queue)) for key, queue in self._by_key.items())
+    def counts(self) -> Iterator[tuple[Key, int, int]]:
+        """Each key, how many wait under it and what they weigh."""
+        return ((key, len(queue), queue.n_bytes) for key, queue in self._by_key.items())
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
@@ -187,7 +193,7 @@ class Queues:
             able = [w for w in workers if w.name not in suspect.lost_with] or workers
             least = min(able, key=_load)
             if not least.leases:
-                del queue.suspects[suspect.order]
+                queue.remove(suspect)
                 least.alone = True
                 return least, [suspect]
             held.add(least)

@@ -22,6 +22,7 @@ has no answer; features come out the same, and the feature log knows each (strea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +45,10 @@ from streamfeat.wire.settings import BrokerSettings
 
 Side = Literal["front", "back"]
 """Which socket: clients come in at the front, workers at the back. The same address may exist on both."""
+
+
+_ABOUT = ("bank_bytes", "warm_ms", "compiled", "reloads")
+_NAMES = 4096  # of workers that were there, to tell a restart from a newcomer
 
 
 class Outgoing(NamedTuple):
@@ -78,6 +83,9 @@ class Broker:
         self.workers: dict[bytes, Worker] = {}
         self.services = Services()
         self.ledger = Ledger(settings)
+        self.restarts: Counter[str] = Counter()
+        """By a worker's name."""
+        self._last_run: dict[str, str] = {}
         self._runs: dict[str, Client] = {}
         self._window_s = settings.heartbeat_ms * settings.liveness / 1000
         self._swept = now
@@ -234,6 +242,7 @@ class Broker:
             in_hand=fields.get("in_hand"),
             pid=fields.get("pid"),
             host=fields.get("host"),
+            about={key: fields[key] for key in _ABOUT if key in fields},
         )
         for other in tuple(self.workers.values()):
             if other.name == worker.name or other.address == peer:
@@ -249,13 +258,30 @@ class Broker:
                 for lease in worker.leases.values():
                     lease.worker = worker
                 self.services.leave(other)
+                self._count_reloads(other, worker)
                 if fields.get("afresh"):
                     self.ledger.hand_back(worker, tuple(worker.leases), now)
             elif other.name == worker.name or other.address == peer:
                 self._lose_worker(other, "was replaced by a newer run", now)
         self.workers[peer] = worker
+        self._count_restart(worker)
         self.services.join(worker)
         self.ledger.notes.append(f"worker {worker.name} joined: {', '.join(worker.announced)}")
+
+    def _count_restart(self, worker: Worker) -> None:
+        """Another run under a name that was there before."""
+        self.restarts[worker.name] += self._last_run.get(worker.name, worker.run) != worker.run
+        self._last_run[worker.name] = worker.run
+        if len(self._last_run) > _NAMES:
+            name = next(iter(self._last_run))
+            del self._last_run[name], self.restarts[name]
+
+    def _count_reloads(self, before: Worker, worker: Worker) -> None:
+        was, told = before.about.get("reloads", {}), worker.about.get("reloads", {})
+        self.ledger.counts["reloads"] += max(0, told.get("done", 0) - was.get("done", 0))
+        if told.get("failed", 0) > was.get("failed", 0):
+            self.ledger.counts["reloads_failed"] += told["failed"] - was.get("failed", 0)
+            self.ledger.notes.append(f"worker {worker.name} could not reload: {told.get('error', 'no reason given')}")
 
     def _forget_client(self, client: Client, why: str) -> None:
         if client.leases:

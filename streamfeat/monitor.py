@@ -6,6 +6,7 @@ silence. The monitor tells them apart, and `Monitor.trouble` makes of each its o
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 
 import zmq
@@ -26,6 +27,9 @@ _MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
 _CRYPTOGRAPHIC = 0x11000001
 _CERTAIN = 3
 """Handshakes cut short in a row that mean a wrong key: one or two are a broker that was just stopped."""
+
+_GREETING_S = 1.0
+_GREETING = b"\xff"
 
 _WATCHED = (
     zmq.EVENT_CONNECTED
@@ -115,10 +119,12 @@ class Monitor:
                 f"right; have {key}.pub put into its folder of authorised keys"
             )
         if self._cut_short >= _CERTAIN and key is not None and not self.counts["handshake_succeeded"]:
-            return WrongServerKey(
-                f"{endpoint}: the broker is not the one whose public key is in auth.server; "
-                "get its server.pub again from whoever runs it"
-            )
+            if _greets(endpoint):
+                return WrongServerKey(
+                    f"{endpoint}: the broker is not the one whose public key is in auth.server; "
+                    "get its server.pub again from whoever runs it"
+                )
+            self._cut_short = 0
         return None
 
     def absent(self, endpoint: str, waited: str) -> Unavailable:
@@ -139,3 +145,17 @@ class Monitor:
         """Stop watching; before the socket closes."""
         self._socket.disable_monitor()
         self._events.close(linger=0)
+
+
+def _greets(endpoint: str) -> bool:
+    """Whether a broker is behind a TCP address, or just something that takes connections and drops them: a tunnel or a
+    proxy without its broker.
+
+    The events of a socket are the same for both. But a broker says its first words unasked, before any key matters.
+    """
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _GREETING_S) as probe:
+            return probe.recv(1) == _GREETING
+    except OSError:
+        return False

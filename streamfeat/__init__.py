@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamfeat.featuremap import FeatureMap
     from streamfeat.learn.kernelrls import KernelRegressor, KernelRLS
     from streamfeat.learn.knn import KNN
+    from streamfeat.learn.mmif import MMIF
     from streamfeat.learn.neighbours import NeighbourIndex
     from streamfeat.learn.recursive import RecursiveRegressor, RecursiveRLS
     from streamfeat.learn.regression import RLSRegressor
@@ -35,6 +36,7 @@ _HOME = {
     "FeatureMap": "featuremap",
     "Job": "client",
     "KNN": "learn.knn",
+    "MMIF": "learn.mmif",
     "KernelRLS": "learn.kernelrls",
     "KernelRegressor": "learn.kernelrls",
     "NeighbourIndex": "learn.neighbours",
@@ -51,6 +53,7 @@ _HOME = {
 
 __all__ = [
     "KNN",
+    "MMIF",
     "RLS",
     "AudioStream",
     "BankSpec",

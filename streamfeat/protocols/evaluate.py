@@ -19,6 +19,7 @@ from streamfeat.protocols.clock import N_ITEMS, ms_per_item
 from streamfeat.protocols.data import data_folder
 from streamfeat.protocols.faces import Faces, plan_orl, verify_faces
 from streamfeat.protocols.fitted import Fitted
+from streamfeat.protocols.maxmargin import plan_draws, plan_splits
 from streamfeat.protocols.methods import Method, method_of
 from streamfeat.protocols.photographs import plan_cifar10
 from streamfeat.protocols.plan import Plan, Progress, Source
@@ -46,6 +47,8 @@ PROTOCOLS = {
     "rotmnist": Protocol("image", digits.plan_rotmnist, "banks", 1),
     "cifar10": Protocol("image", plan_cifar10, "banks", 1),
     "orl-verify": Protocol("image", plan_orl, "splits", 20),
+    "orl-mmif": Protocol("image", plan_splits, "splits", 20),
+    "orl-mmif-draws": Protocol("image", plan_draws, "draws", 20),
 }
 
 

@@ -7,8 +7,8 @@ teach the whitening too, and 10 who are tested, on all pairs of their pictures.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +35,43 @@ FARS = {"1 % FAR": 0.01, "0.1 % FAR": 0.001}
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of one split: T_G, X, and those who are tested."""
+    """Rows of one split: T_G, X, and those who are tested; `seed` drew it."""
 
     taught: Rows
     more: Rows
     asked: Rows
+    seed: int
+
+
+@dataclass(frozen=True)
+class Views:
+    """Features of one split with who they show: T_G and X, and those of the tested, whose names are not told."""
+
+    taught: NDArray[Any]
+    taught_names: Sequence[str]
+    more: NDArray[Any]
+    more_names: Sequence[str]
+    asked: NDArray[Any]
+    seed: int
+
+
+Descriptors = Callable[[Views], dict[str, NDArray[Any]]]
+"""What pairs are compared by, by the column's name."""
 
 
 @dataclass(frozen=True)
 class Faces:
-    """Pictures by number with their subjects, and the splits."""
+    """Pictures by number with their subjects, the splits, and what pairs are compared by.
+
+    `gains` are columns of their own: how much a column is over another, split by split.
+    """
 
     subjects: Sequence[str]
     read: Callable[[int], Signal]
     splits: tuple[Split, ...]
     notes: tuple[str, ...]
+    descriptors: Descriptors = field(default_factory=lambda: cosines)
+    gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def plan_orl(source: Source) -> Faces:
@@ -70,7 +92,7 @@ def plan_orl(source: Source) -> Faces:
         order = np.random.default_rng(seed).permutation(people)
         parts = np.split(order, [len(people) // 2, len(people) * 3 // 4])
         taught, more, asked = (np.flatnonzero(np.isin(subject, part)) for part in parts)
-        splits.append(Split(taught, more, n + np.arange(len(given)) if given else asked))
+        splits.append(Split(taught, more, n + np.arange(len(given)) if given else asked, seed))
     # a subject who was given is nobody of the data set, whatever the name
     subjects = [*(f"orl {s}" for s in subject.tolist()), *(label for label, _ in given)]
     return Faces(subjects, read, tuple(splits), (UNCHECKED if given else OTHERS,))
@@ -89,7 +111,7 @@ def _check_pairs(path: Path, labels: Sequence[str]) -> None:
 def verify_faces(
     faces: Faces, method: Method, spec: BankSpec, *, progress: Progress, n_threads: int
 ) -> tuple[Fitted, int, dict[str, Any]]:
-    """Every split: a bank from T_G, features of all, four cosines.
+    """Every split: a bank from T_G, features of all, the cosines of each kind of descriptor.
 
     Returns
     -------
@@ -102,7 +124,7 @@ def verify_faces(
     per_seed: dict[str, dict[str, float]] = defaultdict(dict)
     n_pairs = n_genuine = 0
     with progress("splits", len(faces.splits)) as advance:
-        for seed, split in enumerate(faces.splits):
+        for split in faces.splits:
             fitted = method.fit(Task(spec, lambda s=split: _signals(faces, s.taught), "shift-turn"))  # type: ignore[misc]
             if fitted.copies is not None:
                 raise ConfigError("orl-verify has no labelled items to move; leave the method augment out")
@@ -110,13 +132,15 @@ def verify_faces(
             table = featurise(fitted, faces.read, rows, lambda _n: None, n_threads)
             first = first or (fitted, table.X.shape[1])
             asked = [faces.subjects[row] for row in split.asked]
-            for metric, X in _descriptors(faces, split, table).items():
+            for metric, X in faces.descriptors(_views(faces, split, table)).items():
                 result = verify(X, asked, tuple(FARS.values()))
                 n_pairs, n_genuine = result.pairs, result.genuine
                 for name, far in FARS.items():
-                    per_seed[f"{metric}, {name}"][str(seed)] = result.vr[far]
+                    per_seed[f"{metric}, {name}"][str(split.seed)] = result.vr[far]
             advance(1)
     assert first is not None  # at least one split is asked for
+    if len(faces.splits) > 1:
+        per_seed |= _gains(faces, per_seed)
     accuracy = {column: float(np.mean(list(some.values()))) for column, some in per_seed.items()}
     sd = {column: sd_of(list(some.values()), n_genuine) for column, some in per_seed.items()}
     over = "seeds" if len(faces.splits) > 1 else "items"
@@ -124,15 +148,31 @@ def verify_faces(
     return *first, report | {"n_test": dict.fromkeys(accuracy, n_pairs)}
 
 
-def _descriptors(faces: Faces, split: Split, table: Table) -> dict[str, NDArray[Any]]:
-    """What pairs are compared by, for those who are tested; each learned from others."""
-    asked, taught = table.take(split.asked), table.take(split.taught)
-    both = np.concatenate([split.taught, split.more])
-    out: dict[str, NDArray[Any]] = {"cosine": asked, "centred cosine": asked - taught.mean(axis=0, dtype=np.float64)}
-    for name, rows in (("whitened from T_G", split.taught), ("whitened from T_G + X", both)):
-        whitening = WithinOrbitWhitening()
-        out[name] = whitening.fit(table.take(rows), [faces.subjects[row] for row in rows]).transform(asked)
-    return out
+def cosines(views: Views) -> dict[str, NDArray[Any]]:
+    """The features, less the mean of T_G, and whitened inside the orbits of T_G, or of X too."""
+    both = np.concatenate([views.taught, views.more])
+    names = [*views.taught_names, *views.more_names]
+    return {
+        "cosine": views.asked,
+        "centred cosine": views.asked - views.taught.mean(axis=0, dtype=np.float64),
+        "whitened from T_G": WithinOrbitWhitening().fit(views.taught, views.taught_names).transform(views.asked),
+        "whitened from T_G + X": WithinOrbitWhitening().fit(both, names).transform(views.asked),
+    }
+
+
+def _views(faces: Faces, split: Split, table: Table) -> Views:
+    taught, more = ([faces.subjects[row] for row in rows] for rows in (split.taught, split.more))
+    return Views(table.take(split.taught), taught, table.take(split.more), more, table.take(split.asked), split.seed)
+
+
+def _gains(faces: Faces, per_seed: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {
+        f"{name}, {far}": {
+            seed: per_seed[f"{one}, {far}"][seed] - rate for seed, rate in per_seed[f"{other}, {far}"].items()
+        }
+        for name, (one, other) in faces.gains.items()
+        for far in FARS
+    }
 
 
 def _signals(faces: Faces, rows: Rows) -> list[Signal]:

@@ -6,6 +6,7 @@ silence. The monitor tells them apart, and `Monitor.trouble` makes of each its o
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections import Counter
 
@@ -26,10 +27,13 @@ from streamfeat.errors import (
 _MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
 _CRYPTOGRAPHIC = 0x11000001
 _CERTAIN = 3
-"""Handshakes cut short in a row that mean a wrong key: one or two are a broker that was just stopped."""
+"""Handshakes cut short in a row after which the other side is asked for its greeting: one or two are a broker that was
+just stopped."""
 
-_GREETING_S = 1.0
-_GREETING = b"\xff"
+GREETING_S = 1.0
+"""How long a greeting is waited for; the whole of it is 64 bytes, from a broker on any network at once."""
+
+_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
 
 _WATCHED = (
     zmq.EVENT_CONNECTED
@@ -108,23 +112,23 @@ class Monitor:
                 f"{endpoint}: the broker wants a key and this side shows none; "
                 "set auth.key and auth.server (`streamfeat keygen` makes them)"
             )
-        if self._mismatch:
-            return ServerWithoutKeys(
-                f"{endpoint}: whoever listens there takes no keys, and this side has {key!r}; nothing was sent. "
-                "Check the endpoint, or give the broker its key"
-            )
+        if self._mismatch and key is not None:
+            return _without_keys(endpoint, key)
         if self._unknown:
             return Unauthenticated(
                 f"{endpoint}: the broker does not take the key {key!r} here: it is unknown, revoked or without the "
                 f"right; have {key}.pub put into its folder of authorised keys"
             )
         if self._cut_short >= _CERTAIN and key is not None and not self.counts["handshake_succeeded"]:
-            if _greets(endpoint):
+            self._cut_short = 0
+            mechanism = greeted_with(endpoint)
+            if mechanism == "CURVE":
                 return WrongServerKey(
                     f"{endpoint}: the broker is not the one whose public key is in auth.server; "
                     "get its server.pub again from whoever runs it"
                 )
-            self._cut_short = 0
+            if mechanism:
+                return _without_keys(endpoint, key)
         return None
 
     def absent(self, endpoint: str, waited: str) -> Unavailable:
@@ -147,15 +151,24 @@ class Monitor:
         self._events.close(linger=0)
 
 
-def _greets(endpoint: str) -> bool:
-    """Whether a broker is behind a TCP address, or just something that takes connections and drops them: a tunnel or a
-    proxy without its broker.
+def greeted_with(endpoint: str) -> str:
+    """The security mechanism that whoever listens at a TCP endpoint greets with (ZMTP 3.1: 20 bytes from byte 12 on).
 
-    The events of a socket are the same for both. But a broker says its first words unasked, before any key matters.
+    Empty where nobody greets: no broker, or something in between whose broker is not there. What libzmq tells of a
+    handshake that was cut short is the same in all these cases.
     """
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), _GREETING_S) as probe:
-            return probe.recv(1) == _GREETING
-    except OSError:
-        return False
+    heard = b""
+    with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), GREETING_S) as other:
+        other.settimeout(GREETING_S)
+        other.sendall(_GREETING)
+        while len(heard) < len(_GREETING) and (piece := other.recv(len(_GREETING) - len(heard))):
+            heard += piece
+    return heard[12:32].rstrip(b"\0").decode("ascii", "replace") if len(heard) == len(_GREETING) else ""
+
+
+def _without_keys(endpoint: str, key: str) -> ServerWithoutKeys:
+    return ServerWithoutKeys(
+        f"{endpoint}: whoever listens there takes no keys, and this side has {key!r}; nothing was sent. "
+        "Check the endpoint, or give the broker its key"
+    )

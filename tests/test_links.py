@@ -12,7 +12,7 @@ import zmq
 
 from streamfeat.admin import ask
 from streamfeat.client import Client
-from streamfeat.errors import Unavailable
+from streamfeat.errors import BrokerSilent, Unavailable
 from streamfeat.keys import Credentials, open_holder, open_key, save_key
 from streamfeat.wire.messages import Message
 from tests.cluster import Cluster, cluster
@@ -122,6 +122,17 @@ def test_a_flipped_bit(locked: tuple[Cluster, int, Credentials]) -> None:
                 between.flip, n_flips = True, n_flips + 1
         check_echo(results, 200)
     assert n_flips == 4
+
+
+def test_a_link_to_nobody_is_no_wrong_key(locked: tuple[Cluster, int, Credentials]) -> None:
+    """Something in between takes connections and ends them, its broker not being there: that is said, and no more."""
+    _, _, credentials = locked
+    with (
+        link(free_port()) as between,
+        pytest.raises(BrokerSilent),
+        Client(f"tcp://127.0.0.1:{between.port}", credentials=credentials, connect_timeout_s=3),
+    ):
+        pass
 
 
 def test_a_password_is_no_key(locked: tuple[Cluster, int, Credentials]) -> None:

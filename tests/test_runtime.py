@@ -95,7 +95,7 @@ def worker(tmp_path: Path, *arguments: str, **environ: str) -> Iterator[Desk]:
     endpoint = f"ipc://{tmp_path}/back.sock"
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = context.socket(zmq.ROUTER)
-    router.linger = 0
+    router.linger, router.router_handover = 0, True
     router.bind(endpoint)
     command = [sys.executable, "-m", "tests.handlers", "--connect", endpoint, "--name", "echo-1", *arguments]
     process = subprocess.Popen(command, env={**os.environ, **environ}, stderr=subprocess.PIPE)

@@ -100,8 +100,9 @@ class Chaos:
         return [f"{leg.route}: {n} items {code}" for leg in self._legs for code, n in sorted(leg.failed.items())]
 
     def _released(self) -> int:
+        """How many items may be sent by now: as many as the pace says, and not many beyond the broker's next kill."""
         share = (time.monotonic() - self._started) / self._pace_s
-        return int(len(self._workload) * share)
+        return int(len(self._workload) * min(share, (self._broker_kills + 1.5) / (BROKER_KILLS + 1)))
 
     def _turn(self, now: float) -> None:
         for name in self._fleet.fallen():
@@ -109,8 +110,8 @@ class Chaos:
         pids = self._fleet.pids
         for fault in self._faults.due(now, {name for name, pid in self._at_work.items() if pids.get(name) == pid}):
             self._strike(fault)
-        n_ended = min(leg.n_ended for leg in self._legs)
-        if n_ended * (BROKER_KILLS + 1) > (self._broker_kills + 1) * len(self._workload):
+        n_sent = min(leg.sent for leg in self._legs)
+        if n_sent * (BROKER_KILLS + 1) > (self._broker_kills + 1) * len(self._workload):
             self._kill_broker()
         if now >= self._next_report:
             self._next_report = now + REPORT_S

@@ -89,6 +89,13 @@ class Worker:
         """Numbers of the leases that it may be computing; it goes by the order in which it got them."""
         return frozenset(islice(self.leases, self.in_hand))
 
+    def take_over(self, other: Worker) -> None:
+        """What the same worker had when it said HELLO before."""
+        self.leases, self.n_bytes, self.alone = other.leases, other.n_bytes, other.alone
+        self.n_tasks, self.resting = other.n_tasks, other.resting
+        for lease in self.leases.values():
+            lease.worker = self
+
     def take(self, number: int, lease: Lease) -> None:
         """Note that the worker has the lease."""
         self.leases[number] = lease

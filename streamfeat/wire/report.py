@@ -99,7 +99,7 @@ def _workers(broker: Broker, now: float) -> list[dict[str, Any]]:
             "silent_ms": round((now - w.heard) * 1000),
             "pid": w.pid,
             "host": w.host,
-            "restarts": broker.restarts[w.name],
+            "restarts": broker.presence.restarts[w.name],
             "warm_ms": w.about.get("warm_ms"),
             "compiled": w.about.get("compiled"),
         }

@@ -22,14 +22,11 @@ has no answer; features come out the same, and the feature log knows each (strea
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from streamfeat.errors import (
-    ConfigError,
     InvalidArgument,
-    Overloaded,
     StreamfeatError,
     TooLarge,
     Unavailable,
@@ -39,16 +36,13 @@ from streamfeat.wire.ledger import Ledger
 from streamfeat.wire.letter import Letter
 from streamfeat.wire.messages import FROM_CLIENT, FROM_WORKER, PROTOCOL, Message, error_fields
 from streamfeat.wire.peers import Client, Worker
+from streamfeat.wire.presence import Presence
 from streamfeat.wire.report import report
 from streamfeat.wire.services import Route, Services
 from streamfeat.wire.settings import BrokerSettings
 
 Side = Literal["front", "back"]
 """Which socket: clients come in at the front, workers at the back. The same address may exist on both."""
-
-
-_ABOUT = ("bank_bytes", "warm_ms", "compiled", "reloads")
-_NAMES = 4096  # of workers that were there, to tell a restart from a newcomer
 
 
 class Outgoing(NamedTuple):
@@ -79,16 +73,11 @@ class Broker:
         self.boot = boot
         self.started = now
         self.draining = False
-        self.clients: dict[bytes, Client] = {}
-        self.workers: dict[bytes, Worker] = {}
         self.services = Services()
         self.ledger = Ledger(settings)
-        self.restarts: Counter[str] = Counter()
-        """By a worker's name."""
-        self._last_run: dict[str, str] = {}
-        self._runs: dict[str, Client] = {}
-        self._window_s = settings.heartbeat_ms * settings.liveness / 1000
-        self._swept = now
+        self.presence = Presence(settings, self.ledger, self.services, now)
+        self.clients = self.presence.clients
+        self.workers = self.presence.workers
         self._out: list[Outgoing] = []
 
     # --- calls from the loop ------------------------------------------------------------------------------------------
@@ -131,27 +120,27 @@ class Broker:
         self.ledger.counts["malformed"] += 1
         self._error(side, peer, error, verb, ids)
         if side == "back" and peer in self.workers:  # the results in it would be waited for in vain
-            self._lose_worker(self.workers[peer], f"sent what cannot be read: {error}", now)
+            self.presence.lose(self.workers[peer], f"sent what cannot be read: {error}", now)
         return self._flush(now)
 
     def lost(self, side: Side, peer: bytes, now: float) -> list[Outgoing]:
         """What follows from a message that could not be sent."""
         if side == "back" and peer in self.workers:
-            self._lose_worker(self.workers[peer], "cannot be reached", now)
+            self.presence.lose(self.workers[peer], "cannot be reached", now)
         elif side == "front" and peer in self.clients:
-            self._forget_client(self.clients[peer], "cannot be reached")
+            self.presence.forget(self.clients[peer], "cannot be reached")
         return self._flush(now)
 
     def tick(self, now: float) -> list[Outgoing]:
         """What follows from the time; call it when `next_wake` is 0."""
-        if now >= self._swept + self._sweep_s:
-            self._sweep(now)
+        if now >= self.presence.next_sweep:
+            self.presence.sweep(now)
         return self._flush(now)
 
     def next_wake(self, now: float) -> float:
         """Seconds until `tick` has something to do; at most half a heartbeat."""
         deadline = self.ledger.next_deadline()
-        moments = [self._swept + self._sweep_s, self.ledger.ripe_at]
+        moments = [self.presence.next_sweep, self.ledger.ripe_at]
         return max(0.0, min(moments if deadline is None else [*moments, deadline]) - now)
 
     def drain(self) -> None:
@@ -189,7 +178,7 @@ class Broker:
         self.ledger.dead_letters.clear()
         return letters
 
-    # --- who is there -------------------------------------------------------------------------------------------------
+    # --- what they say ------------------------------------------------------------------------------------------------
 
     def _hello(self, side: Side, peer: bytes, fields: dict[str, Any], now: float) -> None:
         lowest, highest = fields["protocol"]
@@ -201,132 +190,17 @@ class Broker:
             if fields["role"] != role:
                 raise InvalidArgument(f"role: this socket is for a {role}, got {fields['role']!r}; check the endpoint")
             if side == "front":
-                self._join_client(peer, fields, now)
+                self.presence.join_client(peer, fields, now)
             else:
-                self._join_worker(peer, fields, now)
+                self.presence.join_worker(peer, fields, now)
         except StreamfeatError as error:
             self._error(side, peer, error, "HELLO")
             return
         known = {"protocol": PROTOCOL, "broker": self.boot, "banks": dict(self.services.banks)}
         self._send(side, peer, Message("WELCOME", {**known, **self.settings.terms()}))
 
-    def _join_client(self, peer: bytes, fields: dict[str, Any], now: float) -> None:
-        run = fields["peer"]
-        older = self.clients.get(peer)
-        if older is not None and older.run != run:  # another process got the address
-            self._forget_client(older, "was replaced")
-        client = self._runs.get(run)
-        if client is None:
-            if len(self.clients) >= self.settings.max_clients:
-                raise Overloaded(f"the broker has its limit of {self.settings.max_clients} clients", 1000)
-            client = self._runs[run] = Client(peer, run, now, now, fields.get("software", ""))
-        else:
-            del self.clients[client.address]  # the same client may have moved
-            client.address = peer
-        self.clients[peer] = client
-        client.heard, client.alive_until = now, now + self.settings.client_silence_s
-
-    def _join_worker(self, peer: bytes, fields: dict[str, Any], now: float) -> None:
-        worker = Worker(
-            address=peer,
-            run=fields["peer"],
-            name=fields["name"],
-            kind=fields["kind"],
-            announced=tuple(fields["stages"]),
-            banks=fields["banks"],
-            credit_items=fields["credit"]["items"],
-            credit_bytes=fields["credit"]["bytes"],
-            heard=now,
-            alive_until=now + self._window_s,
-            work=fields.get("work", {}),
-            in_hand=fields.get("in_hand"),
-            pid=fields.get("pid"),
-            host=fields.get("host"),
-            about={key: fields[key] for key in _ABOUT if key in fields},
-        )
-        for other in tuple(self.workers.values()):
-            if other.name == worker.name or other.address == peer:
-                continue
-            shared = other.shares_stage(worker.stages)
-            if shared is not None:
-                self.ledger.notes.append(f"worker {worker.name} refused: {other.name} serves {shared}")
-                raise ConfigError(f"{shared} is served by worker {other.name!r} and has one owner; stop one of the two")
-        for other in tuple(self.workers.values()):
-            if other.run == worker.run and other.address == peer:  # it says HELLO again: what it has, it keeps
-                worker.leases, worker.n_bytes, worker.alone = other.leases, other.n_bytes, other.alone
-                worker.n_tasks, worker.resting = other.n_tasks, other.resting
-                for lease in worker.leases.values():
-                    lease.worker = worker
-                self.services.leave(other)
-                self._count_reloads(other, worker)
-                if fields.get("afresh"):
-                    self.ledger.hand_back(worker, tuple(worker.leases), now)
-            elif other.name == worker.name or other.address == peer:
-                self._lose_worker(other, "was replaced by a newer run", now)
-        self.workers[peer] = worker
-        self._count_restart(worker)
-        self.services.join(worker)
-        self.ledger.notes.append(f"worker {worker.name} joined: {', '.join(worker.announced)}")
-
-    def _count_restart(self, worker: Worker) -> None:
-        """Another run under a name that was there before."""
-        self.restarts[worker.name] += self._last_run.get(worker.name, worker.run) != worker.run
-        self._last_run[worker.name] = worker.run
-        if len(self._last_run) > _NAMES:
-            name = next(iter(self._last_run))
-            del self._last_run[name], self.restarts[name]
-
-    def _count_reloads(self, before: Worker, worker: Worker) -> None:
-        was, told = before.about.get("reloads", {}), worker.about.get("reloads", {})
-        self.ledger.counts["reloads"] += max(0, told.get("done", 0) - was.get("done", 0))
-        if told.get("failed", 0) > was.get("failed", 0):
-            self.ledger.counts["reloads_failed"] += told["failed"] - was.get("failed", 0)
-            self.ledger.notes.append(f"worker {worker.name} could not reload: {told.get('error', 'no reason given')}")
-
-    def _forget_client(self, client: Client, why: str) -> None:
-        if client.leases:
-            self.ledger.notes.append(f"client {client.run} {why}: {len(client.leases)} items dropped")
-        self.ledger.abandon(client)
-        del self.clients[client.address], self._runs[client.run]
-
-    def _lose_worker(self, worker: Worker, why: str, now: float) -> None:
-        self.ledger.notes.append(f"worker {worker.name} {why}: {len(worker.leases)} leases go elsewhere")
-        self.ledger.counts["workers_lost"] += 1
-        self._remove_worker(worker)
-        self.ledger.lose(worker, now)
-
-    def _remove_worker(self, worker: Worker) -> None:
-        del self.workers[worker.address]
-        self.services.leave(worker)
-
-    @property
-    def _sweep_s(self) -> float:
-        return self.settings.heartbeat_ms / 2000
-
-    def _sweep(self, now: float) -> None:
-        """Find who has been silent for too long.
-
-        If the broker itself was away for that long (stopped, swapped out, the machine asleep), what they said
-        meanwhile is still in the sockets: everyone gets the time again.
-        """
-        was_away = now - self._swept > self._window_s
-        self._swept = now
-        if was_away:
-            for worker in self.workers.values():
-                worker.alive_until = max(worker.alive_until, now + self._window_s)
-            for client in self.clients.values():
-                client.alive_until = max(client.alive_until, now + self.settings.client_silence_s)
-            return
-        for worker in [w for w in self.workers.values() if w.alive_until <= now]:
-            self._lose_worker(worker, f"was silent for {now - worker.heard:.1f} s", now)
-        for client in [c for c in self.clients.values() if c.alive_until <= now]:
-            self._forget_client(client, f"was silent for {now - client.heard:.1f} s")
-
-    # --- what they say ------------------------------------------------------------------------------------------------
-
     def _from_client(self, client: Client, message: Message, now: float) -> None:
-        busy_s = message.fields.get("busy_ms", 0) / 1000
-        client.heard, client.alive_until = now, now + max(self.settings.client_silence_s, busy_s)
+        self.presence.hear_client(client, message.fields.get("busy_ms", 0) / 1000, now)
         match message.verb:
             case "REQUEST":
                 self._request(client, message, now)
@@ -337,11 +211,10 @@ class Broker:
             case "PING":
                 self._send("front", client.address, Message("PONG"))
             case "BYE":
-                self._forget_client(client, "left")
+                self.presence.forget(client, "left")
 
     def _from_worker(self, worker: Worker, message: Message, now: float) -> None:
-        busy_s = message.fields.get("busy_ms", 0) / 1000
-        worker.heard, worker.alive_until = now, now + max(self._window_s, busy_s)
+        self.presence.hear_worker(worker, message.fields.get("busy_ms", 0) / 1000, now)
         match message.verb:
             case "RESULT":
                 for item in message.items:
@@ -357,7 +230,7 @@ class Broker:
                 self.ledger.notes.append(
                     f"worker {worker.name} left: {message.fields.get('reason', 'no reason given')}"
                 )
-                self._remove_worker(worker)
+                self.presence.remove(worker)
                 self.ledger.hand_back(worker, tuple(worker.leases), now)
 
     def _request(self, client: Client, message: Message, now: float) -> None:

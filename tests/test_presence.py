@@ -1,0 +1,105 @@
+"""Who is there, on a clock that the test turns. What follows for items: test_admission, test_worker_loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamfeat.errors import ConfigError, Overloaded
+from streamfeat.wire.ledger import Ledger
+from streamfeat.wire.presence import Presence
+from streamfeat.wire.services import Services
+from streamfeat.wire.settings import BrokerSettings
+from tests.fleet import BANK
+
+
+def empty(**settings: Any) -> Presence:
+    """Nobody is there; three heartbeats of a second, and a client may be silent for ten."""
+    given = BrokerSettings(**{"client_silence_s": 10.0, **settings})
+    return Presence(given, Ledger(given), Services(), 0.0)
+
+
+def client(run: str) -> dict[str, Any]:
+    """Its HELLO."""
+    return {"protocol": [1, 1], "role": "client", "peer": run}
+
+
+def worker(name: str, run: str, **fields: Any) -> dict[str, Any]:
+    """Its HELLO: features of BANK unless told otherwise."""
+    credit = {"items": 2, "bytes": 1000}
+    usual = {"kind": "features", "stages": ["features"], "banks": {"digits": BANK}, "credit": credit}
+    return {"protocol": [1, 1], "role": "worker", "peer": run, "name": name, **usual, **fields}
+
+
+def test_a_client_is_its_run() -> None:
+    """Under another address it is the same; another run under its address is another; above the limit nobody comes."""
+    presence = empty(max_clients=2)
+    presence.join_client(b"a", client("first"), 0.0)
+    [first] = presence.clients.values()
+    presence.join_client(b"b", client("first"), 1.0)
+    assert presence.clients == {b"b": first}
+    presence.join_client(b"b", client("second"), 2.0)
+    assert presence.clients[b"b"].run == "second"
+    presence.join_client(b"a", client("first"), 3.0)
+    assert presence.clients[b"a"] is not first
+    with pytest.raises(Overloaded, match="limit of 2 clients"):
+        presence.join_client(b"c", client("third"), 4.0)
+    presence.forget(presence.clients[b"a"], "left")
+    presence.join_client(b"c", client("third"), 5.0)
+    assert set(presence.clients) == {b"b", b"c"}
+
+
+def test_a_worker_is_its_name() -> None:
+    """A new run takes the older one's place and is counted as a restart; HELLO said again is neither."""
+    presence = empty()
+    for run in ("one", "one", "two"):
+        presence.join_worker(run.encode(), worker("w1", run), 0.0)
+    assert set(presence.workers) == {b"two"}
+    assert presence.restarts == {"w1": 1}
+    presence.remove(presence.workers[b"two"])
+    presence.join_worker(b"three", worker("w1", "three"), 0.0)
+    assert presence.restarts == {"w1": 2}
+
+
+def test_who_has_an_owners_stage_keeps_it() -> None:
+    """The second owner is refused, and the first one stays."""
+    presence = empty()
+    presence.join_worker(b"one", worker("learner", "one", stages=["learn:*"], banks={}), 0.0)
+    with pytest.raises(ConfigError, match="served by worker 'learner'"):
+        presence.join_worker(b"two", worker("other", "two", stages=["learn:m"], banks={}), 0.0)
+    assert set(presence.workers) == {b"one"}
+
+
+def test_the_silent_are_gone_and_the_busy_are_not() -> None:
+    """Three heartbeats for workers, ten seconds for clients; who said that it is busy has until then."""
+    presence = empty()
+    for name in ("silent", "busy"):
+        presence.join_worker(name.encode(), worker(name, name), 0.0)
+        presence.join_client(name.encode(), client(name), 0.0)
+    presence.hear_worker(presence.workers[b"busy"], 20.0, 1.0)
+    presence.hear_client(presence.clients[b"busy"], 20.0, 1.0)
+    left = []
+    for quarter in range(100):
+        now = quarter / 4
+        if now >= presence.next_sweep:
+            presence.sweep(now)
+        left.append((now, len(presence.workers), len(presence.clients)))
+    assert {row[1:]: row[0] for row in reversed(left)} == {
+        (2, 2): 0.0,
+        (1, 2): 3.0,
+        (1, 1): 10.0,
+        (0, 0): 21.0,
+    }
+
+
+def test_a_broker_that_was_away_gives_everyone_the_time_again() -> None:
+    """Stopped for a minute: what they said meanwhile is still in the sockets."""
+    presence = empty()
+    presence.join_worker(b"w", worker("w", "w"), 0.0)
+    presence.join_client(b"c", client("c"), 0.0)
+    presence.sweep(60.0)
+    assert (len(presence.workers), len(presence.clients)) == (1, 1)
+    for now in (61.0, 62.0, 63.0):
+        presence.sweep(now)
+    assert (len(presence.workers), len(presence.clients)) == (0, 1)

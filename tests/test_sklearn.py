@@ -15,10 +15,11 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_sc
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import streamfeat
 from streamfeat import KNN, RLS, BankSpec, FeatureMap, Signal
 from streamfeat import RLSRegressor as Regressor
 from streamfeat.errors import InvalidArgument
-from streamfeat.sklearn import InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor
+from streamfeat.sklearn import MMIF, InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor
 
 FRONT: dict[str, dict[str, Any]] = {
     "array": {"stage": "array", "rows": 4},
@@ -76,6 +77,8 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         RLSRegressor("default"),
         KNNClassifier(),
         KNNClassifier(3),
+        MMIF(5),
+        MMIF(5, pooling="mean", kernel="rbf", sigma=1.0),
         OfAnyWidth(spec("array")),
     ],
     expected_failed_checks=expected_failures,
@@ -205,3 +208,43 @@ def test_groups_are_routed_as_metadata() -> None:
     assert fitted[-1].rls_.held_out_.criterion == "logo"
     with pytest.raises(InvalidArgument, match="groups"):
         RLSClassifier("logo").fit(X.reshape(40, -1), y)
+
+
+def shifted(n: int = 12, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
+    """n things of eight numbers under every cyclic shift, with noise, and what they are called."""
+    rng = np.random.default_rng(seed)
+    rows = np.array([np.roll(x, s) for x in rng.standard_normal((n, 8)) for s in range(8)])
+    names = np.repeat([f"thing {i}" for i in range(n)], 8)
+    return (rows + 0.05 * rng.standard_normal(rows.shape)).astype(np.float32), names
+
+
+def test_mmif_is_our_own() -> None:
+    """float32 stays float32; the same numbers, with all things both or a part of them templates."""
+    X, names = shifted()
+    own = streamfeat.MMIF(8, seed=3).fit(X, names)
+    found = MMIF(8, seed=3).fit(X, names).transform(X)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, own.transform(X).astype(np.float32))
+    assert MMIF(8).fit(X.astype(float), names).transform(X.astype(float)).dtype == np.float64
+    divided = MMIF(8, template_part=0.5).fit(X, names)
+    assert divided.mmif_.orbit_kernel.n_features == 6
+    assert divided.get_feature_names_out().tolist() == [f"mmif{i}" for i in range(8)]
+    for part in (0.0, 1.0):
+        with pytest.raises(InvalidArgument, match="template_part must leave a thing"):
+            MMIF(8, template_part=part).fit(X, names)
+
+
+def test_mmif_in_pipelines_and_frames() -> None:
+    """Cloned, searched, set to polars; things never seen are known from one row each by cosine."""
+    X, names = shifted()
+    pipeline = make_pipeline(MMIF(20), KNNClassifier(metric="cosine"))
+    search = GridSearchCV(pipeline, {"mmif__pooling": ["max", "none"]}, cv=2)
+    # two takes of each thing, so that each fold is taught by whole orbits
+    search.fit(np.concatenate([X, shifted()[0] * 1.1]), np.concatenate([names, names]))
+    assert search.cv_results_["mean_test_score"].min() > 0.9
+    table = clone(pipeline[0]).set_output(transform="polars").fit(X, names).transform(X)
+    assert isinstance(table, polars.DataFrame)
+    fitted = MMIF(20).fit(X, names)
+    new, told = shifted(6, seed=1)
+    known = KNNClassifier(metric="cosine").fit(fitted.transform(new[::8]), told[::8])
+    assert known.score(fitted.transform(new), told) > 0.9

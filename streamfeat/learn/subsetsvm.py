@@ -87,7 +87,10 @@ class SubsetSVMs:
         rows = check_features(X)
         numbers, names = group_numbers(classes, len(rows))
         if len(names) < 2:
-            raise InvalidArgument(f"SVMs tell classes apart and need two of them or more, got {len(names)}")
+            raise InvalidArgument(
+                f"SVMs tell classes apart and need two of them or more, got {len(names)} class"
+                + "es" * (len(names) != 1)
+            )
         Z, basis = coordinates(rows.astype(np.float64))
         length = float(np.sqrt(np.einsum("nd,nd->", Z, Z) / len(Z)))
         if length == 0:

@@ -12,7 +12,8 @@ except ImportError as error:
     raise ConfigError("streamfeat.sklearn needs scikit-learn: pip install 'streamfeat[sklearn]'") from error
 
 from streamfeat.sklearn.features import InvariantFeatures
+from streamfeat.sklearn.mmif import MMIF
 from streamfeat.sklearn.neighbours import KNNClassifier
 from streamfeat.sklearn.rls import RLSClassifier, RLSRegressor
 
-__all__ = ["InvariantFeatures", "KNNClassifier", "RLSClassifier", "RLSRegressor"]
+__all__ = ["MMIF", "InvariantFeatures", "KNNClassifier", "RLSClassifier", "RLSRegressor"]

@@ -227,6 +227,7 @@ def test_mmif_is_our_own() -> None:
     np.testing.assert_array_equal(found, own.transform(X).astype(np.float32))
     assert MMIF(8).fit(X.astype(float), names).transform(X.astype(float)).dtype == np.float64
     divided = MMIF(8, template_part=0.5).fit(X, names)
+    assert divided.mmif_.orbit_kernel is not None
     assert divided.mmif_.orbit_kernel.n_features == 6
     assert divided.get_feature_names_out().tolist() == [f"mmif{i}" for i in range(8)]
     for part in (0.0, 1.0):

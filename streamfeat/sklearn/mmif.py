@@ -62,8 +62,8 @@ class MMIF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         y : array_like (n,)
             Which rows show one thing: groups, in scikit-learn's second place. Of any kind that can be sorted.
         """
-        X, y = validate_data(self, X, y)
-        rows, things = numbers(X), np.unique(y, return_inverse=True)[1]
+        checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(self, X, y)
+        rows, things = numbers(checked[0]), np.unique(checked[1], return_inverse=True)[1]
         settings = self.get_params()
         part = settings.pop("template_part")
         features = mmif.MMIF(**settings)

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfeat.wire.messages import Item, Message
@@ -110,6 +110,7 @@ def test_the_broker_holds_no_more_than_its_limit() -> None:
     assert fleet.broker.ledger.retained_bytes <= 2000
 
 
+@settings(deadline=None)
 @given(
     wanted=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 250)), min_size=40, max_size=80),
     polite=st.lists(st.integers(1, 25), max_size=8),

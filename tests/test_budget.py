@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfeat.wire.budget import Budget
@@ -34,6 +34,7 @@ def test_a_quarter_is_reserved() -> None:
     assert budget.room(second) == RESERVE + POOL
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, N_CLIENTS - 1), st.booleans(), st.integers(1, 600)), max_size=200))
 def test_the_limit_holds_and_so_does_every_reserve(steps: list[tuple[int, bool, int]]) -> None:
     """Whoever takes and gives back in whatever order, each within its room."""

@@ -8,10 +8,11 @@ import pytest
 
 from streamfeat.errors import ConfigError, Overloaded
 from streamfeat.wire.ledger import Ledger
-from streamfeat.wire.presence import Presence
+from streamfeat.wire.messages import Message
+from streamfeat.wire.presence import _NAMES, Presence
 from streamfeat.wire.services import Services
 from streamfeat.wire.settings import BrokerSettings
-from tests.fleet import BANK
+from tests.fleet import BANK, Fleet, signal
 
 
 def empty(**settings: Any) -> Presence:
@@ -103,3 +104,52 @@ def test_a_broker_that_was_away_gives_everyone_the_time_again() -> None:
     for now in (61.0, 62.0, 63.0):
         presence.sweep(now)
     assert (len(presence.workers), len(presence.clients)) == (0, 1)
+
+
+def pings(fleet: Fleet, client: bytes) -> int:
+    """How often the client was asked whether it is there."""
+    return sum(message.verb == "PING" for message in fleet.messages("front", client))
+
+
+def test_a_client_that_is_heard_is_not_asked_and_a_silent_one_once_a_while() -> None:
+    """Its own PINGs are enough; without them it is asked once in as many heartbeats as a worker may miss."""
+    fleet = Fleet(heartbeat_ms=1000, liveness=3, client_silence_s=60.0)
+    heard, silent = fleet.client(b"heard"), fleet.client(b"silent")
+    for _ in range(30):
+        fleet.send("front", heard, Message("PING"))
+        fleet.pass_time(1)
+    assert pings(fleet, heard) == 0
+    assert 8 <= pings(fleet, silent) <= 10
+    assert set(fleet.broker.clients) == {heard, silent}  # stopped, or behind a bad link: it may come back
+    fleet.send("front", silent, Message("PONG"))
+    fleet.pass_time(59)
+    assert silent in fleet.broker.clients
+    fleet.pass_time(2)
+    assert silent not in fleet.broker.clients
+
+
+def test_clients_that_vanished_make_room_when_they_cannot_be_reached() -> None:
+    """As many as there may be ended without a word: the next one is let in after seconds, not after a minute."""
+    fleet = Fleet(max_clients=3, heartbeat_ms=1000, liveness=3)
+    vanished = [fleet.client(b"gone%d" % n) for n in range(3)]
+    fleet.worker(credit={"items": 1, "bytes": 1000})
+    for client in vanished:
+        fleet.request(client, [signal(1)])
+    newcomer = fleet.client(b"new")
+    assert fleet.messages("front", newcomer)[-1].fields["code"] == "OVERLOADED"
+    fleet.pass_time(3.5)
+    for client in vanished:
+        assert pings(fleet, client) == 1
+        fleet.lose("front", client)  # what the loop says of a message that could not be sent
+    fleet.client(newcomer)
+    assert fleet.messages("front", newcomer)[-1].verb == "WELCOME"
+    assert (fleet.count("n_clients"), fleet.count("retained_bytes")) == (1, 0)
+
+
+def test_names_of_workers_are_remembered_within_bounds() -> None:
+    """Workers that come once under ever new names leave nothing that grows."""
+    fleet = Fleet()
+    for n in range(_NAMES + 10):
+        fleet.send("back", fleet.worker(f"w{n}"), Message("BYE"))
+        fleet.inbox.clear()
+    assert len(fleet.broker.presence.restarts) <= _NAMES

@@ -28,6 +28,7 @@ class Client:
     leases: dict[int, Lease] = field(default_factory=dict)  # by the client's id, in order of acceptance
     n_bytes: int = 0
     held: int = 0
+    probed: float = 0.0  # when it was last asked whether it is there
 
 
 @dataclass(eq=False, slots=True)

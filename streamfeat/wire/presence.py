@@ -147,8 +147,11 @@ class Presence:
         del self.workers[worker.address]
         self._services.leave(worker)
 
-    def sweep(self, now: float) -> None:
-        """Find who has been silent for too long.
+    def sweep(self, now: float) -> list[Client]:
+        """Lose who has been silent for too long; those to be pinged, to learn whether they can be reached at all.
+
+        A client has a long time to come back, and of one that ended without a word nothing else is heard: it would
+        keep its place among `max_clients` and its items for all that time.
 
         If the broker itself was away for that long (stopped, swapped out, the machine asleep), what they said
         meanwhile is still in the sockets: everyone gets the time again.
@@ -160,11 +163,15 @@ class Presence:
                 worker.alive_until = max(worker.alive_until, now + self._window_s)
             for client in self.clients.values():
                 client.alive_until = max(client.alive_until, now + self._settings.client_silence_s)
-            return
+            return []
         for worker in [w for w in self.workers.values() if w.alive_until <= now]:
             self.lose(worker, f"was silent for {now - worker.heard:.1f} s", now)
         for client in [c for c in self.clients.values() if c.alive_until <= now]:
             self.forget(client, f"was silent for {now - client.heard:.1f} s")
+        unheard = [c for c in self.clients.values() if max(c.heard, c.probed) + self._window_s <= now]
+        for client in unheard:
+            client.probed = now
+        return unheard
 
 
 def _worker(peer: bytes, fields: dict[str, Any], now: float) -> Worker:

@@ -134,7 +134,8 @@ class Broker:
     def tick(self, now: float) -> list[Outgoing]:
         """What follows from the time; call it when `next_wake` is 0."""
         if now >= self.presence.next_sweep:
-            self.presence.sweep(now)
+            for client in self.presence.sweep(now):
+                self._send("front", client.address, Message("PING"))
         return self._flush(now)
 
     def next_wake(self, now: float) -> float:

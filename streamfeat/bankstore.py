@@ -21,6 +21,8 @@ Arrays lie in blocks of `LANES` templates, the last one filled up with zeros; d 
                      factor<j>_parameters (n, p): what makes each element,
                      outer<j>_... the same of the outer orbit, but of the elements themselves: they move inputs
 
+A readout, a learned matrix that makes the feature, is readout_matrix (n_blocks, D, LANES) and readout_offset (D,).
+
 With several streams the names of a stream's arrays begin with its number, "s0_", "s1_" ...; layer 2 is the bank's.
 """
 
@@ -36,17 +38,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema, the_only
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
+from streamfeat.readout import READOUT, readout_arrays
 from streamfeat.streams import Stream
 
 FORMAT = "streamfeat-bank-1"
 MANIFEST = "manifest.json"
 LAYER2 = "layer2_"
-"""How the names of the bank's own arrays begin."""
+"""How the names of the second layer's arrays begin."""
+OWN = (LAYER2, READOUT)
+"""How the names of the bank's own arrays begin, which are no stream's."""
 REBUILD = "remove it, then copy it from where it is whole or build it again with `streamfeat bank build`"
 """Removed first: `save` leaves a directory of that name as it is."""
 
@@ -105,7 +110,7 @@ class Bank:
         entries, specs = self.manifest.get("streams"), self.spec.streams
         if entries is None:
             entry = {key: self.manifest[key] for key in ("axes", "n_group", "factors", "outer") if key in self.manifest}
-            arrays = {name: array for name, array in self.arrays.items() if not name.startswith(LAYER2)}
+            arrays = {name: array for name, array in self.arrays.items() if not name.startswith(OWN)}
             return (Stream(specs[0], entry, arrays),)
         return tuple(
             Stream(spec, entry, unprefixed(self.arrays, i))
@@ -141,6 +146,46 @@ class Bank:
     def dtype(self) -> str:
         """Of the features: "<u2" (CDF counts) or "<f4" (all others)."""
         return str(self.manifest["dtype"])
+
+    def with_readout(self, matrix: ArrayLike, offset: ArrayLike | None = None, *, name: str | None = None) -> Bank:
+        """This bank with a readout: features are (Phi - offset) matrix (N, K), float32, under another hash.
+
+        Parameters
+        ----------
+        matrix : (D, K)
+            As `SubsetSVMs.projection_`, or that of a whitening, fitted on `FeatureMap.dense` of this bank's features.
+        offset : (D,), optional
+            As `WithinOrbitWhitening.mean_`.
+        name : str, optional
+            Of the new bank; None: that of this one.
+
+        Raises
+        ------
+        ConfigError
+            Another D, or this bank has a readout already.
+        """
+        if self.base is not self:
+            raise ConfigError(f"bank {self.name!r} has a readout already; give one to the bank that it was made from")
+        arrays = readout_arrays(matrix, offset, self.n_features)
+        spec = {**self.manifest["spec"], "name": self.name if name is None else name}
+        BankSpec.from_dict(spec)
+        n_columns = int(np.shape(matrix)[1])
+        manifest = {**self.manifest, "spec": spec, "n_features": n_columns, "dtype": "<f4"}
+        return Bank.of(manifest, {**self.arrays, **arrays})
+
+    @cached_property
+    def base(self) -> Bank:
+        """This bank without its readout; itself, if it has none. Under one name it has the hash it had before."""
+        if f"{READOUT}offset" not in self.arrays:
+            return self
+        layer2 = self.spec.layer2 is not None
+        manifest = {
+            **self.manifest,
+            "n_features": len(self.arrays[f"{READOUT}offset"]),
+            "dtype": "<f4" if layer2 else self.streams[0].dtype,
+            "arrays": {name: e for name, e in self.manifest["arrays"].items() if not name.startswith(READOUT)},
+        }
+        return Bank(manifest, {name: a for name, a in self.arrays.items() if not name.startswith(READOUT)})
 
     @property
     def folder(self) -> str:

@@ -16,7 +16,7 @@ from streamfeat.bankstore import Bank, open_bank
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument
 from streamfeat.frontends import make_front_ends
 from streamfeat.kernels import Floats
-from streamfeat.layers import Features, features_of, phi
+from streamfeat.layers import Features, dense, features_of
 from streamfeat.signals.signal import Signal
 
 
@@ -109,7 +109,7 @@ class FeatureMap:
         Which kernel is told by the pooling: `streamfeat.pooling`, the method `weight` of each kind; of several streams
         it is the sum of theirs. Features of a second layer are Phi already: E <Phi(x), Phi(z)> =
         exp(-||mu_x - mu_z||^2 / (2 sigma^2)), mu the first layer's Phi (Raj et al. 2017, section 4). Under an outer
-        orbit it is the mean of that kernel over the copies of x and those of z.
+        orbit it is the mean of that kernel over the copies of x and those of z. What a readout gives stays as it is.
 
         Parameters
         ----------
@@ -125,9 +125,7 @@ class FeatureMap:
                 f"bank {self.bank.name} {self.bank_hash[:12]} gives {self.bank.dtype} features of {self.n_features} "
                 f"numbers, got {features.dtype.str} of shape {features.shape}"
             )
-        if self.bank.spec.layer2 is not None:
-            return features.astype(np.float32)
-        return phi(self.bank, features, self.bank.n_outer)
+        return dense(self.bank, features)
 
     def warm(self) -> None:
         """Load every page of the bank and every kernel, so that the first item is as quick as the next."""

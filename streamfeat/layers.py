@@ -16,6 +16,7 @@ from streamfeat.kernels import Floats
 from streamfeat.outer import moved_copies
 from streamfeat.pooling import Pass, Size, along_lanes
 from streamfeat.projections import items_at_once, move, projections
+from streamfeat.readout import read_out
 from streamfeat.streams import Stream, split
 from streamfeat.structured import Transforms, n_moved_first
 
@@ -88,11 +89,23 @@ def phi(bank: Bank, features: Features, n_summed: int = 1) -> Floats:
     return scaled
 
 
+def dense(bank: Bank, features: Features) -> Floats:
+    """Features as float32 whose inner products estimate the kernel; of layer 2 and of a readout they do so already."""
+    if bank.spec.layer2 is not None or bank.base is not bank:
+        return features.astype(np.float32)
+    return phi(bank, features, bank.n_outer)
+
+
 def features_of(bank: Bank, vectors: Floats) -> Features:
     """All layers, and the mean over the outer orbit: (N, d) -> (N, D).
 
-    The mean of counts is kept as their sum. A few items at a time, so that their copies share what layer 2 reads.
+    The mean of counts is kept as their sum. A few items at a time, so that their copies share what layer 2 reads. A
+    readout takes the Phi of all that.
     """
+    if bank.base is not bank:
+        read = np.empty((len(vectors), bank.n_features), np.float32)
+        read_out(bank.arrays, dense(bank.base, features_of(bank.base, vectors)), read)
+        return read
     layer2, n_outer = bank.spec.layer2, bank.n_outer
     features = np.empty((len(vectors), bank.n_features), bank.dtype)
     step = max(1, ROWS_AT_ONCE // n_outer)

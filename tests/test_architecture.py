@@ -39,6 +39,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "monitor",
         "deadletters",
         "layer2",
+        "readout",
         "bankspec",
         "structured",
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from streamfeat.bench.kernels import Plan, bench_kernels
+from streamfeat.bench.plots import draw_kernels
 from streamfeat.bench.sides import CDF, FOURIER, Problem
 from streamfeat.bench.turns import Times, ratio, take_turns
 
@@ -20,6 +23,7 @@ TINY = Plan(
     groups=((1, 3),),
     sides=(12,),
     batches=(1, 3),
+    stored=(50, 200),
 )
 
 
@@ -77,7 +81,7 @@ def test_ratios_are_of_each_turn() -> None:
     assert ratio(Times((4.0, 9.0, 10.0), ()), Times((2.0, 3.0, 1.0), ())) == {"median": 3.0, "min": 2.0, "max": 10.0}
 
 
-def test_the_report_has_its_fields() -> None:
+def test_the_report_has_its_fields(tmp_path: Path) -> None:
     """Four ratios with their spread, and a row a measurement with its work and what part of the machine it is."""
     said: list[str] = []
     report = bench_kernels(TINY, said.append)
@@ -95,6 +99,12 @@ def test_the_report_has_its_fields() -> None:
     assert rows["stored orbits: batch of 4"]["bytes"] == 27 * 84 * 64 * 4 // 4
     assert rows["against m: 200"]["flops"] == 3 * 128 * 7 * 2 * 27
     assert rows["cdf: sgemm"]["flops"] == 2 * 81 * 100 * 27
+    assert rows["against items in memory: 200"]["flops"] == 2 * 200 * 1024
     assert all(row["of_sgemm"] >= 0 and row["of_copy"] >= 0 for row in report["rows"])
     assert all(row["wall_ms"] > 0 for row in report["rows"] if not row["what"].startswith("dense path"))
+    grown = [(row["against"], row["value"]) for row in report["rows"] if "against" in row]
+    assert [against for against, _ in grown] == ["m", "|G|", "d", "batch", "batch", *["items in memory"] * 2]
+    assert [value for _, value in grown] == [200, 3, 144, 1, 3, 50, 200]
     assert len(said) >= 8
+    draw_kernels(tmp_path / "growth.png", report)
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")

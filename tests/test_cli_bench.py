@@ -38,3 +38,10 @@ def test_the_table_of_kernels_has_every_row(capsys: pytest.CaptureFixture[str]) 
     assert all(row["what"] in out for row in report["rows"])
     for name, spread in report["ratios"].items():
         assert f"{name}: {spread['median']:.2f} ({spread['min']:.2f} to {spread['max']:.2f})" in out
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_the_work(cli: Terminal) -> None:
+    """Not ten minutes later."""
+    ran = cli("bench", "kernels", "--plot", cli.home / "nowhere" / "growth.png")
+    assert ran.status == 64, ran
+    assert "name a file in a folder that is there" in ran.err

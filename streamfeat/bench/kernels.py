@@ -14,6 +14,7 @@ import numpy as np
 from streamfeat.bench.sides import CDF, FOURIER, Problem
 from streamfeat.bench.turns import Spread, Times, ratio, spread_of, take_turns
 from streamfeat.kernels import LANES
+from streamfeat.learn.neighbours import NeighbourIndex
 from streamfeat.projections import move
 from streamfeat.threads import one_blas_thread
 
@@ -32,13 +33,30 @@ class Plan:
     elements: tuple[int, int] = (7, 9)
     dense: tuple[int, int] = (1024, 64)
     """m and batch of the dense path."""
-    ms: tuple[int, ...] = (256, 512, 2048, 4096)
-    groups: tuple[tuple[int, int], ...] = ((1, 9), (3, 9), (15, 9))
-    sides: tuple[int, ...] = (16, 64)
+    ms: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
+    groups: tuple[tuple[int, int], ...] = ((1, 9), (3, 9), (7, 9), (15, 9))
+    sides: tuple[int, ...] = (16, 32, 64)
     batches: tuple[int, ...] = (1, 4, 16, 64)
+    stored: tuple[int, ...] = (1000, 4000, 16_000, 64_000)
+    """Features in an index."""
 
 
-QUICK = Plan(n_turns=9, n_paper_turns=3, dense=(512, 64), ms=(), groups=((3, 9),), sides=(16,), batches=(1, 16))
+QUICK = Plan(
+    n_turns=9,
+    n_paper_turns=3,
+    dense=(512, 64),
+    ms=(256, 1024),
+    groups=((3, 9), (7, 9)),
+    sides=(16, 32),
+    batches=(1, 16),
+    stored=(1000, 4000),
+)
+
+TOGETHER = 16
+"""Items of a batch where something else grows."""
+
+STORED_D = 1024
+"""Numbers of each feature in an index."""
 
 
 def bench_kernels(plan: Plan, say: Say) -> Report:
@@ -49,7 +67,8 @@ def bench_kernels(plan: Plan, say: Say) -> Report:
     dict
         "ratios": `cdf_structured_vs_sgemm`, `fourier_structured_vs_sgemm`, `cdf_structured_vs_paper_numpy` (how many
         times as long the alternative takes) and `dense_sgemm_share` (what part of the dense path at batch 64 is its
-        matrix product), each {"median", "min", "max"} over turns; "rows", one a measurement.
+        matrix product), each {"median", "min", "max"} over turns; "rows", one a measurement. Those of how time grows
+        say "against" what, and its "value".
     """
     begun = time.perf_counter()
     ratios: dict[str, Spread] = {}
@@ -67,9 +86,13 @@ def bench_kernels(plan: Plan, say: Say) -> Report:
         rows += _dense(plan, ratios)
         say("stored orbits")
         rows += _stored(plan)
-        for what, problem, batch in _growth(plan):
-            say(what)
-            rows.append(_grown(what, problem, batch, max(3, plan.n_turns // 3)))
+        n_turns = max(3, plan.n_turns // 3)
+        for against, value, problem, batch in _growth(plan):
+            say(f"against {against}: {value}")
+            rows.append({**_grown(problem, batch, n_turns), **_named(against, value)})
+        for n in plan.stored:
+            say(f"against items in memory: {n}")
+            rows.append(_searched(n, n_turns))
     sgemm, copy = (_rate(row, work) for row, work in zip(rows, ("flops", "bytes"), strict=False))
     for row in rows:
         row["of_sgemm"], row["of_copy"] = round(_rate(row, "flops") / sgemm, 3), round(_rate(row, "bytes") / copy, 3)
@@ -155,23 +178,37 @@ def _stored(plan: Plan) -> list[Report]:
     return rows
 
 
-def _growth(plan: Plan) -> Iterator[tuple[str, Problem, int]]:
-    """One thing changed at a time, in batches of 16."""
+def _growth(plan: Plan) -> Iterator[tuple[str, int, Problem, int]]:
+    """One thing changed at a time: what, to which value, the problem, its batch."""
     for m in plan.ms:
-        yield f"against m: {m}", Problem(plan.side, m, plan.elements, CDF), 16
+        yield "m", m, Problem(plan.side, m, plan.elements, CDF), TOGETHER
     for elements in plan.groups:
         problem = Problem(plan.side, plan.m, elements, CDF)
-        yield f"against |G|: {problem.stream.n_group}", problem, 16
+        yield "|G|", problem.stream.n_group, problem, TOGETHER
     for side in plan.sides:
-        yield f"against d: {side * side}", Problem(side, plan.m, plan.elements, CDF), 16
+        yield "d", side * side, Problem(side, plan.m, plan.elements, CDF), TOGETHER
     problem = Problem(plan.side, plan.m, plan.elements, CDF)
     for batch in plan.batches:
-        yield f"against batch: {batch}", problem, batch
+        yield "batch", batch, problem, batch
 
 
-def _grown(what: str, problem: Problem, batch: int, n_turns: int) -> Report:
-    times = take_turns({what: (partial(problem.ours, problem.items(batch)), batch)}, n_turns)
-    return _row(what, problem, times[what], batch, "places" in problem.stream.arrays)
+def _grown(problem: Problem, batch: int, n_turns: int) -> Report:
+    times = take_turns({"ours": (partial(problem.ours, problem.items(batch)), batch)}, n_turns)
+    return _row("", problem, times["ours"], batch, "places" in problem.stream.arrays)
+
+
+def _searched(n: int, n_turns: int) -> Report:
+    """The nearest of n stored features, asked for by a few items at once."""
+    rng, index = np.random.default_rng(0), NeighbourIndex(STORED_D)
+    index.add(rng.standard_normal((n, STORED_D), np.float32), [None] * n)
+    asked = rng.standard_normal((TOGETHER, STORED_D), np.float32)
+    times = take_turns({"ours": (partial(index.search, asked, 1), TOGETHER)}, n_turns)
+    work = {"flops": 2 * n * STORED_D, "bytes": 4 * n * STORED_D // TOGETHER}
+    return {**_named("items in memory", n), "d": STORED_D, "batch": TOGETHER, **work, **_spent(times["ours"])}
+
+
+def _named(against: str, value: int) -> Report:
+    return {"what": f"against {against}: {value}", "against": against, "value": value}
 
 
 def _row(what: str, problem: Problem, times: Times, batch: int, structured: bool) -> Report:

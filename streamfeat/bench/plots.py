@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,43 @@ Report = dict[str, Any]
 STYLES = {"p999_ms": "^:", "p99_ms": "s--", "p50_ms": "o-", "queue_ms": "x-", "compute_ms": "+-"}
 
 
+NO_PICTURE = "the picture needs matplotlib: pip install 'streamfeat[quickstart]'"
+
+
+def may_draw() -> bool:
+    """Whether there is what pictures are drawn with."""
+    return find_spec("matplotlib") is not None
+
+
 def _canvas(n_panels: int) -> tuple[Any, Any]:
     """A figure and its axes, one row of them."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError("the picture needs matplotlib: pip install 'streamfeat[quickstart]'") from error
+        raise ConfigError(NO_PICTURE) from error
     figure = Figure(figsize=(5.5 * n_panels, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(1, n_panels, squeeze=False)[0]
+
+
+def draw_kernels(file: Path, report: Report) -> None:
+    """CPU time an item against each thing that grows, a panel each; dotted: in proportion to it."""
+    grown = [row for row in report["rows"] if "against" in row]
+    names = list(dict.fromkeys(row["against"] for row in grown))
+    figure, panels = _canvas(len(names))
+    for axis, name in zip(panels, names, strict=True):
+        x, y = zip(*((row["value"], row["cpu_ms"]) for row in grown if row["against"] == name), strict=True)
+        axis.plot(x, y, "o-", label="measured")
+        axis.set(xscale="log", xlabel=name, ylabel="ms an item, one thread", title=f"against {name}")
+        if name == "batch":  # an item takes as long in any
+            axis.set_ylim(0, 1.5 * max(y))
+        else:
+            axis.set_yscale("log")
+            axis.plot(x, [y[-1] * value / x[-1] for value in x], "C0:", label="in proportion")
+        axis.grid(alpha=0.3, which="both")
+        axis.legend(fontsize=8)
+    figure.savefig(file, dpi=110)
 
 
 def draw_fleet(file: Path, report: Report) -> None:
@@ -31,13 +59,7 @@ def draw_fleet(file: Path, report: Report) -> None:
     for axis, what in zip(panels, kinds, strict=True):
         rows = report[what]["open"]
         x = [row["offered_per_s"] for row in rows]
-        for key, style in (
-            ("p999_ms", "^:"),
-            ("p99_ms", "s--"),
-            ("p50_ms", "o-"),
-            ("queue_ms", "x-"),
-            ("compute_ms", "+-"),
-        ):
+        for key, style in STYLES.items():
             axis.plot(x, [max(row[key], 1e-3) for row in rows], style, label=key.removesuffix("_ms"))
         axis.axvline(report[what]["fleet_items_per_s"], color="C0", linestyle=":", label="fleet, closed loop")
         axis.axvline(report[what]["inprocess_items_per_s"], color="C1", linestyle=":", label="in process")

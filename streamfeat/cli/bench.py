@@ -14,12 +14,27 @@ from streamfeat.bench.fleet import bench_fleet
 from streamfeat.bench.kernels import QUICK, Plan, bench_kernels
 from streamfeat.bench.peers import QUICK as QUICK_PEERS
 from streamfeat.bench.peers import Extent, bench_peers
-from streamfeat.bench.plots import draw_fleet, draw_peers
+from streamfeat.bench.plots import NO_PICTURE, draw_fleet, draw_kernels, draw_peers, may_draw
 from streamfeat.bench.templates import QUICK as QUICK_TEMPLATES
 from streamfeat.bench.templates import Digits, compare_templates
 from streamfeat.bench.templates import Plan as TemplatesPlan
-from streamfeat.cli.console import emit, json_option
+from streamfeat.cli.console import emit, json_option, written_file
 from streamfeat.config import DATA_VARIABLE
+from streamfeat.errors import ConfigError
+
+
+def _plot_file(context: click.Context, option: click.Parameter, value: Path | None) -> Any:
+    if value is not None and not may_draw():
+        raise ConfigError(NO_PICTURE)
+    return written_file(context, option, value)
+
+
+plot_option = click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_plot_file,
+    help="The picture's file. Default: beside the JSON file, where matplotlib is installed.",
+)
 
 
 @click.group(help="Measure what features cost, beside the best that could be done otherwise.")
@@ -29,14 +44,17 @@ def command() -> None:
 
 @command.command(
     help="Fast transforms against sgemm with the same pooling and against the paper's NumPy; the dense path; the "
-    "roofline; time against m, |G|, d and batch. One thread a side, turn about, in under ten minutes."
+    "roofline; time against m, |G|, d, batch and items in memory. One thread a side, turn about, in under ten minutes. "
+    "A picture of the growth is put beside the JSON file."
 )
 @click.option("--quick", is_flag=True, help="Fewer turns and sizes, in under a minute.")
+@plot_option
 @json_option
-def kernels(quick: bool, json_to: str | None) -> None:
+def kernels(quick: bool, plot: Path | None, json_to: str | None) -> None:
     """Run it and print the table."""
     report = bench_kernels(QUICK if quick else Plan(), lambda what: click.echo(what, err=True))
     emit(report, json_to, lambda: show_kernels(report))
+    _picture(plot, json_to, lambda file: draw_kernels(file, report))
 
 
 @command.command(
@@ -58,12 +76,13 @@ def templates(digits: Path, quick: bool, json_to: str | None) -> None:
     "one by one and under Poisson load, memory over 100,000 items. A picture is put beside the JSON file."
 )
 @click.option("--quick", is_flag=True, help="Short bursts, no memory, in under a minute.")
+@plot_option
 @json_option
-def fleet(quick: bool, json_to: str | None) -> None:
+def fleet(quick: bool, plot: Path | None, json_to: str | None) -> None:
     """Run it and print the table."""
     report = bench_fleet(QUICK_FLEET if quick else FleetPlan(), lambda what: click.echo(what, err=True))
     emit(report, json_to, lambda: show_fleet(report))
-    _picture(json_to, lambda file: draw_fleet(file, report))
+    _picture(plot, json_to, lambda file: draw_fleet(file, report))
 
 
 @command.command(
@@ -78,21 +97,22 @@ def fleet(quick: bool, json_to: str | None) -> None:
     envvar=DATA_VARIABLE,
     help="Folder of MNIST and FSDD. Default: STREAMFEAT_DATA, else ../shared/data, else stand-ins.",
 )
+@plot_option
 @json_option
-def peers(quick: bool, data: Path | None, json_to: str | None) -> None:
+def peers(quick: bool, data: Path | None, plot: Path | None, json_to: str | None) -> None:
     """Run it and print the table."""
     report = bench_peers(QUICK_PEERS if quick else Extent(), lambda what: click.echo(what, err=True), data)
     emit(report, json_to, lambda: show_peers(report))
-    _picture(json_to, lambda file: draw_peers(file, report))
+    _picture(plot, json_to, lambda file: draw_peers(file, report))
 
 
-def _picture(json_to: str | None, draw: Callable[[Path], None]) -> None:
-    """A picture of the same name beside the JSON file, if there is one."""
-    if json_to is None or json_to == "-" or not Path(json_to).is_file():
-        return
-    file = Path(json_to).with_suffix(".png")
-    draw(file)
-    click.echo(f"picture: {file}", err=True)
+def _picture(plot: Path | None, json_to: str | None, draw: Callable[[Path], None]) -> None:
+    """A picture where it is wanted: in a file of its own, or beside the JSON file if there is one."""
+    if plot is None and json_to not in (None, "-") and Path(str(json_to)).is_file() and may_draw():
+        plot = Path(str(json_to)).with_suffix(".png")
+    if plot is not None:
+        draw(plot)
+        click.echo(f"picture: {plot}", err=True)
 
 
 def show_fleet(report: dict[str, Any]) -> None:

@@ -46,6 +46,7 @@ from streamfeat.wire.settings import BrokerSettings
 from .doors import Arrival, Doors, Guards
 from .journal import write_log
 from .launch import Parser, allow_open_files
+from .memory import keep_memory
 from .notify import READY, STOPPING, Notifier, Stop, begin
 
 if TYPE_CHECKING:
@@ -260,6 +261,7 @@ def _room_for_clients(n_files: int, wanted: int) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the broker; its exit status."""
     stop, notifier = begin(os.environ)
+    keep_memory()
     write_log("broker", os.environ)
     usual = BrokerSettings()
     parser = Parser(prog="python -m streamfeat.workers.broker", description=(__doc__ or "").splitlines()[0])

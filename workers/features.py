@@ -132,7 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop, notifier = begin(os.environ)
     # after begin: numpy reads the number of threads when it is imported
     from .launch import serve, worker_parser
+    from .memory import keep_memory
 
+    keep_memory()
     parser = worker_parser("features", __doc__ or "")
     parser.add_argument("--bank", required=True, action="append", type=Path, metavar="DIR", help="repeatable")
     parser.add_argument("--bank-bytes", type=int, default=BANK_BYTES, metavar="N", help="open banks together")

@@ -10,21 +10,13 @@ import click
 from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.config import Settings
 from streamfeat.inquiry import fleet_report
+from streamfeat.wire.report import COUNTS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-TROUBLES = (
-    "abandoned",
-    "redelivered",
-    "repeated",
-    "duplicates",
-    "late",
-    "stray",
-    "malformed",
-    "workers_lost",
-    "reloads_failed",
-)
+NO_TROUBLE = ("accepted", "answered", "handed_back", "reloads")
+TROUBLES = tuple(name for name in COUNTS if name not in NO_TROUBLE)
 RATES = ("accepted", "answered")
 
 

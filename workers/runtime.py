@@ -34,12 +34,13 @@ from streamfeat.errors import (
 from streamfeat.keys import Credentials
 from streamfeat.monitor import Monitor
 from streamfeat.payloads import error_result
-from streamfeat.wire.codec import decode, encode, encode_parts
-from streamfeat.wire.messages import Frame, Item, Message, failed_item
+from streamfeat.wire.codec import decode, encode
+from streamfeat.wire.messages import Frame, Item, Message
 from streamfeat.wire.session import Session
 
 from .handler import Handler, Lease, Reloads, introduction
 from .notify import READY, STOPPING, Notifier, Stop
+from .outbox import FLUSH_ITEMS, Outbox
 
 log = logging.getLogger("streamfeat.worker")
 
@@ -55,11 +56,6 @@ CONNECT_EVERY_S = 0.02
 
 RELOAD_S = 60.0
 """What opening and trying newer banks may take."""
-
-FLUSH_ITEMS = 8
-FLUSH_BYTES = 1 << 20
-FLUSH_AFTER_S = 0.02
-"""Finished results wait for company up to these bounds; with nothing left to compute they leave at once."""
 
 BEAT_EVERY_S = 0.02
 """A handler's signs of life that follow sooner are spared: between small items they cost a tenth of the work."""
@@ -107,10 +103,7 @@ class Runtime:
         self._graceful_timeout_s = graceful_timeout_s
         self._peer = secrets.token_hex(8)
         self._leases: deque[Lease] = deque()
-        self._results: list[tuple[str, Item]] = []
-        self._results_bytes = 0
-        self._oldest_result = float("inf")
-        self._outbox: deque[list[Frame]] = deque()
+        self._outbox = Outbox(handler.kind)
         self._slowest_s: dict[str, float] = {}
         self._last_s = self._next_beat = 0.0
         self._broker, self._n_let_go = "", 0
@@ -155,7 +148,7 @@ class Runtime:
             raise self._session.refusal
 
     def _turn(self) -> None:
-        idle = not self._leases and not self._results
+        idle = not self._leases and not self._outbox.n_results
         self._listen(self._wait_s(time.monotonic()) if idle else 0.0)
         now = time.monotonic()
         self._refuse_strangers()
@@ -176,7 +169,9 @@ class Runtime:
 
     def _wait_s(self, now: float) -> float:
         session_s = self._session.wait_s(now) or CONNECT_EVERY_S  # 0: due, but the socket is not connected
-        full_s = 0.01 if self._outbox and self._session.state != "greeting" else float("inf")  # the socket's queue is
+        full_s = (
+            0.01 if self._outbox.waiting and self._session.state != "greeting" else float("inf")
+        )  # the socket's queue is
         return max(0.0, min(session_s, full_s, self._notifier.wait_s(now), self._drain_until - now))
 
     def _listen(self, wait_s: float) -> None:
@@ -232,11 +227,10 @@ class Runtime:
 
     def _let_go(self, why: str) -> None:
         """What the broker gave is not this worker's any more; whoever is there gives it again."""
-        if self._leases or self._results:
-            log.warning("%s: %d leases dropped", why, len(self._leases) + len(self._results))
+        if n_had := len(self._leases) + self._outbox.n_results:
+            log.warning("%s: %d leases dropped", why, n_had)
         self._n_let_go += 1
         self._leases.clear()
-        self._take_results()
         self._outbox.clear()
 
     def _obey(self, now: float) -> None:
@@ -247,11 +241,11 @@ class Runtime:
             log.info("draining: %d items in hand", len(self._leases))
             # the answer to this PING comes after the last TASK that was sent before the broker read DRAIN
             for message in [*self._session.drain(now), *self._session.busy(0, now)]:
-                self._post(message)
+                self._outbox.post(message)
         if self._stop.count > 1:
             self._drain_until = min(self._drain_until, now)
         if self._session.state == "draining":
-            finished = self._drained and not self._leases and not self._results
+            finished = self._drained and not self._leases and not self._outbox.n_results
             if finished or now >= self._drain_until:
                 self._leave(now)
 
@@ -269,7 +263,7 @@ class Runtime:
             state = f"ready; the last reload failed: {error}"
         self._notifier.status(state)
         for message in self._session.announce(self._introduction()):
-            self._post(message)
+            self._outbox.post(message)
 
     def _introduction(self) -> dict[str, Any]:
         return introduction(
@@ -285,10 +279,10 @@ class Runtime:
         self._flush(float("inf"))
         if self._leases:
             log.info("%d items handed back", len(self._leases))
-            self._post(Message("RETURN", {"ids": [lease.item.fields["id"] for lease in self._leases]}))
+            self._outbox.post(Message("RETURN", {"ids": [lease.item.fields["id"] for lease in self._leases]}))
             self._leases.clear()
         for message in self._session.finish("stopped", now):
-            self._post(message)
+            self._outbox.post(message)
 
     def _talk(self, now: float) -> None:
         if self._session.state != "greeting" or self._socket.poll(0, zmq.POLLOUT):
@@ -375,44 +369,17 @@ class Runtime:
 
     def _finish(self, lease: Lease, result: Item, compute_ms: float) -> None:
         fields = {**result.fields, "id": lease.item.fields["id"], "compute_ms": round(compute_ms, 3)}
-        done = Item(fields, result.arrays)
-        self._oldest_result = min(self._oldest_result, time.monotonic())
-        self._results.append((lease.stage, done))
-        self._results_bytes += done.n_bytes
+        self._outbox.put(lease.stage, Item(fields, result.arrays), time.monotonic())
 
     def _flush(self, now: float) -> None:
-        """Send the results there are, once they are enough or have waited enough."""
-        if not self._results:
-            return
-        enough = len(self._results) >= FLUSH_ITEMS or self._results_bytes >= FLUSH_BYTES or not self._leases
-        if not enough and now + self._last_s < self._oldest_result + FLUSH_AFTER_S:  # the next group takes as long
-            return
-        results = self._take_results()
-        for stage in dict.fromkeys(stage for stage, _ in results):
-            self._post(Message("RESULT", {"stage": stage}, tuple(item for at, item in results if at == stage)))
-        self._send_waiting()
-
-    def _take_results(self) -> list[tuple[str, Item]]:
-        results, self._results = self._results, []
-        self._results_bytes, self._oldest_result = 0, float("inf")
-        return results
-
-    def _post(self, message: Message) -> None:
-        """Queue what must not be lost; a result that breaks the rules of the wire becomes an error."""
-        try:
-            self._outbox.extend(encode_parts(message))
-        except StreamfeatError as error:
-            if len(message.items) > 1:
-                for item in message.items:
-                    self._post(Message(message.verb, message.fields, (item,)))
-                return
-            log.error("a result of the %s handler breaks the wire's rules: %s", self._handler.kind, error)
-            failed = failed_item(message.items[0].fields["id"], InternalError(f"result cannot travel: {error}"))
-            self._outbox.extend(encode_parts(Message(message.verb, message.fields, (failed,))))
+        """Send the results there are, once they are enough, have waited enough, or are the last."""
+        if self._outbox.n_results and (not self._leases or self._outbox.ripe(now + self._last_s)):
+            self._outbox.flush()
+            self._send_waiting()
 
     def _send_waiting(self) -> None:
-        while self._outbox and self._session.state != "greeting" and self._send_frames(self._outbox[0]):
-            self._outbox.popleft()
+        if self._session.state != "greeting":
+            self._outbox.send(self._send_frames)
 
     def _send(self, message: Message) -> None:
         """Say what may be lost, because it will be said again."""

@@ -14,6 +14,7 @@ from streamfeat.bankspec import BankSpec, presets
 from streamfeat.errors import ConfigError
 from streamfeat.frontends import make_front_ends
 from streamfeat.protocols import digits, speech
+from streamfeat.protocols.albums import plan_ijba, plan_lfw, plan_mugshots
 from streamfeat.protocols.classify import classify
 from streamfeat.protocols.clock import N_ITEMS, ms_per_item
 from streamfeat.protocols.data import data_folder
@@ -49,6 +50,9 @@ PROTOCOLS = {
     "orl-verify": Protocol("image", plan_orl, "splits", 20),
     "orl-mmif": Protocol("image", plan_splits, "splits", 20),
     "orl-mmif-draws": Protocol("image", plan_draws, "draws", 20),
+    "mugshots": Protocol("image", plan_mugshots, "splits", 5),
+    "lfw": Protocol("image", plan_lfw, "draws", 1),
+    "ijba": Protocol("image", plan_ijba, "splits", 10),
 }
 
 

@@ -171,6 +171,21 @@ def test_fit_needs_no_payload() -> None:
     assert fleet.outcome(client) == {1: "fit"}
 
 
+def test_single_items_of_many_clients_are_computed_together() -> None:
+    """Requests of one item each that came while the worker was busy: one TASK, so that a bank is read once for all."""
+    fleet = Fleet()
+    worker = fleet.worker(credit={"items": 16, "bytes": 1 << 20})
+    clients = [fleet.client(b"client-%d" % n, n) for n in range(5)]
+    fleet.request(clients[0], [signal(n) for n in range(16)])
+    [busy] = fleet.tasks(worker)
+    for client in clients[1:]:
+        fleet.request(client, [signal(100)])
+    assert fleet.tasks(worker) == []
+    fleet.finish(worker, busy)
+    [task] = fleet.tasks(worker)
+    assert [item.fields["stream"] for item in task.items] == [run_of(client, n) for n, client in enumerate(clients)][1:]
+
+
 def test_one_bad_item_fails_alone() -> None:
     """The worker's error of one item is that item's; its neighbours have their features."""
     fleet = Fleet()

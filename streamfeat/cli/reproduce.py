@@ -10,18 +10,20 @@ import click
 from streamfeat.cli.console import emit, json_option, progress
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.reproduce.experiment import Experiment, reproduce
+from streamfeat.reproduce.mnist import MNIST
 from streamfeat.reproduce.page import HOLDS
 from streamfeat.reproduce.qm7 import QM7
 from streamfeat.reproduce.rates import KERNEL_ERROR
 from streamfeat.reproduce.tables import tables_of
 from streamfeat.reproduce.xperm import XPERM
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (XPERM, KERNEL_ERROR, QM7)}
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (XPERM, KERNEL_ERROR, MNIST, QM7)}
 """By name."""
 
 ABOUT = {
     "xperm": "sequences under permutations, learned from few (Mroueh et al. 2015, figure 1)",
     "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
+    "mnist": "handwritten digits from few labels (Mroueh et al. 2015, figure 2)",
     "qm7": "energies of molecules from Coulomb matrices (Raj et al. 2017, table 1)",
 }
 

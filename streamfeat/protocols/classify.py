@@ -71,7 +71,7 @@ def classify(
                 hits.fitted, hits.n_features = fitted, table.X.shape[1]
             with progress(f"fits{label}", len(trials)) as advance:
                 for trial in trials:
-                    rls = _fit(plan, method, trial, table.take(trial.train), fitted)
+                    rls = fit_trial(plan, method, trial, table.take(trial.train), fitted)
                     for column, asked in trial.tests.items():
                         right = _right(rls, table.take(asked), [plan.labels[row] for row in asked])
                         hits.add(column, trial.seed if bank_seed is None else bank_seed, asked, right)
@@ -92,7 +92,8 @@ def _fits(plan: Plan, method: Method, task: Task) -> Iterator[tuple[Sequence[Tri
         yield [trial], method.fit(replace(task, signals=signals))
 
 
-def _fit(plan: Plan, method: Method, trial: Trial, X: NDArray[Any], fitted: Fitted) -> RLS:
+def fit_trial(plan: Plan, method: Method, trial: Trial, X: NDArray[Any], fitted: Fitted) -> RLS:
+    """RLS of a trial's training rows X, lambda by leaving out rows, or speakers where there are some."""
     labels = [plan.labels[row] for row in trial.train]
     groups = None if plan.speakers is None else [plan.speakers[row] for row in trial.train]
     one_a_class = len(set(labels)) == len(labels)

@@ -31,7 +31,7 @@ GENERATED = "turned digits are generated from MNIST here (bilinear, uniform angl
 
 def plan_mnist_few(source: Source) -> Plan:
     """A few labelled digits a class. The seeds are the draws of these."""
-    drawn = _mnist(source)
+    drawn = read_mnist(source)
     n, tested = drawn.n_train, len(drawn.labels) - (0 if drawn.given is None else len(drawn.given))
     halves = {f"first {N_FIRST}": np.arange(n, min(n + N_FIRST, tested)), "last 8000": np.arange(n + N_FIRST, tested)}
     return _few(drawn, drawn.tests(halves), source.n_seeds, PER_CLASS)
@@ -39,7 +39,7 @@ def plan_mnist_few(source: Source) -> Plan:
 
 def plan_mnist(source: Source) -> Plan:
     """All 60,000 digits train, the 10,000 are asked. The seeds are the banks'."""
-    drawn = _mnist(source)
+    drawn = read_mnist(source)
     tests = drawn.tests({"all": np.arange(drawn.n_train, len(drawn.labels))})
     return drawn.plan((Trial(0, np.arange(drawn.n_train), tests),))
 
@@ -100,7 +100,8 @@ def _arrays(path: Path, names: Sequence[str]) -> list[NDArray[np.uint8]]:
         return [file[name] for name in names]
 
 
-def _mnist(source: Source) -> Drawn:
+def read_mnist(source: Source) -> Drawn:
+    """The 60,000 digits that train and the 10,000 that are asked."""
     images, labels, n = _images(source)
     return with_given(source, Drawn(labels, lambda row: Signal("image", images[row], name=f"digit {row}"), n, None))
 

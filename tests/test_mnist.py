@@ -1,0 +1,78 @@
+"""The digits' experiment, small, on scikit-learn's digits at MNIST's size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamfeat.protocols.digits import MNIST as FILE
+from streamfeat.reproduce import mnist
+from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC
+from streamfeat.reproduce.experiment import reproduce
+from tests.test_experiment import silent
+
+EXTENT = mnist.Extent((1, 10, mnist.ALL), 2, 40, 16, (8,), (3,), 1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 digits to train on and 100 to ask, three times as large and with a frame, as mnist.npz."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    large = np.kron(digits.images[:400] / 16 * 255, np.ones((3, 3))).astype(np.uint8)
+    images, labels = np.pad(large, ((0, 0), (2, 2), (2, 2))), digits.target[:400].astype(np.uint8)
+    folder = tmp_path_factory.mktemp("data")
+    (folder / FILE).parent.mkdir()
+    np.savez(folder / FILE, x_train=images[:300], y_train=labels[:300], x_test=images[300:], y_test=labels[300:])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of a very small form."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnist, "FAST", EXTENT)
+        return reproduce(mnist.MNIST, fast=True, folder=tmp_path_factory.mktemp("out"), progress=silent, data=data)
+
+
+def test_every_method_has_its_curve(report: dict[str, Any]) -> None:
+    """RLS and 1-NN at 1, 10 and all labels a class; two draws of few labels, one of all; more labels answer more."""
+    for method in (mnist.CDF, mnist.IDENTITY, "plain RFF", "raw"):
+        for metric in (RLS_METRIC, NN_METRIC):
+            curve = {r["n"]: r for r in report["rows"] if (r["method"], r["metric"]) == (method, metric)}
+            assert {n: curve[n]["seeds"] for n in curve} == {1: 2, 10: 2, 30: 1}
+            assert curve[1]["mean"] < curve[30]["mean"]
+            assert curve[30]["sd"] is not None
+    moved = [r for r in report["rows"] if r["method"] == "plain RFF on 27 moved copies"]
+    assert [(r["n"], r["metric"]) for r in moved] == [(1, RLS_METRIC)]
+
+
+def test_templates_bins_and_groups_are_swept(report: dict[str, Any]) -> None:
+    """Each sweep ends at the whole preset, whose point is that of the curve."""
+    whole = next(r["mean"] for r in report["rows"] if (r["method"], r.get("n"), r["metric"]) == ("CDF", 10, RLS_METRIC))
+    for sweep, setting, values in (("templates", "m", [8, 16]), ("bins", "bins", [3, 25])):
+        rows = [r for r in report["rows"] if r["method"] == f"CDF by {sweep}" and r["metric"] == RLS_METRIC]
+        assert [r[setting] for r in rows] == values
+        assert rows[-1]["mean"] == whole
+    groups = [r["group"] for r in report["rows"] if r["method"] == "CDF by group" and r["metric"] == NN_METRIC]
+    assert groups == [*mnist.GROUPS, "both"]
+
+
+def test_settings_are_those_of_the_banks() -> None:
+    """Templates, bins and the factors that are kept; 441 elements in the whole group."""
+    setting = mnist.Setting("preset", 8, n_bins=3)
+    spec = setting.spec()
+    assert (spec.only.templates.m, spec.only.pooling.n_features(8)) == (8, 24)
+    assert [factor["factor"] for factor in spec.only.group] == ["rotation", "translation"]
+    assert mnist.Setting("preset", 8, group="identity").spec().only.group == ()
+
+
+def test_claims_have_their_figures(report: dict[str, Any]) -> None:
+    """Seven, the first by the bar."""
+    assert len(report["claims"]) == 7
+    cdf = next(r["mean"] for r in report["rows"] if (r["method"], r.get("n"), r["metric"]) == ("CDF", 10, RLS_METRIC))
+    assert report["claims"][0]["holds"] == (cdf >= mnist.BAR)

@@ -47,7 +47,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("projections", "layers", "orbits", "outer", "decoding"),
     ("bank",),
     ("featuremap",),
-    ("admin", "client", "presets", "kernel_error", "baselines", "listening"),
+    ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),
     ("fleet", "delivery", "doctor", "contactsheet", "inquiry"),
     ("quickstart", "sklearn", "protocols", "trials"),
     ("bench", "reproduce"),

@@ -54,6 +54,7 @@ QUICK = {
     "bank list": ["bank", "list"],
     "bank materialize": ["bank", "materialize", "TINY"],
     "bank show": ["bank", "show", "digits-image", "--png", "HOME/sheet.png"],
+    "bank teach": ["bank", "teach", "TINY", "--by", "random", "--numbers", "3", "--from", "HOME/grey.png"],
     "bank verify": ["bank", "verify"],
     "corpus list": ["corpus", "list", "CORPUS"],
     "corpus synth": ["corpus", "synth", "HOME/made", "--train-speakers", "1", "--test-speakers", "1"],

@@ -19,7 +19,8 @@ import streamfeat
 from streamfeat import KNN, RLS, BankSpec, FeatureMap, Signal
 from streamfeat import RLSRegressor as Regressor
 from streamfeat.errors import InvalidArgument
-from streamfeat.sklearn import MMIF, InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor
+from streamfeat.learn import whitening
+from streamfeat.sklearn import MMIF, InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor, WithinOrbitWhitening
 
 FRONT: dict[str, dict[str, Any]] = {
     "array": {"stage": "array", "rows": 4},
@@ -78,6 +79,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         KNNClassifier(),
         KNNClassifier(3),
         MMIF(5),
+        WithinOrbitWhitening(),
         MMIF(5, pooling="mean", kernel="rbf", sigma=1.0),
         OfAnyWidth(spec("array")),
     ],
@@ -233,6 +235,15 @@ def test_mmif_is_our_own() -> None:
     for part in (0.0, 1.0):
         with pytest.raises(InvalidArgument, match="template_part must leave a thing"):
             MMIF(8, template_part=part).fit(X, names)
+
+
+def test_whitening_is_our_own() -> None:
+    """float32 stays float32, names of any kind, as many columns as directions were kept."""
+    X, names = shifted()
+    own = whitening.WithinOrbitWhitening(3).fit(X, names.tolist()).transform(X)
+    fitted = WithinOrbitWhitening(3).fit(X, names)
+    np.testing.assert_array_equal(fitted.transform(X), own.astype(np.float32))
+    assert fitted.get_feature_names_out().tolist() == [f"withinorbitwhitening{i}" for i in range(3)]
 
 
 def test_mmif_in_pipelines_and_frames() -> None:

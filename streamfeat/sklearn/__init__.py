@@ -15,5 +15,6 @@ from streamfeat.sklearn.features import InvariantFeatures
 from streamfeat.sklearn.mmif import MMIF
 from streamfeat.sklearn.neighbours import KNNClassifier
 from streamfeat.sklearn.rls import RLSClassifier, RLSRegressor
+from streamfeat.sklearn.whitening import WithinOrbitWhitening
 
-__all__ = ["MMIF", "InvariantFeatures", "KNNClassifier", "RLSClassifier", "RLSRegressor"]
+__all__ = ["MMIF", "InvariantFeatures", "KNNClassifier", "RLSClassifier", "RLSRegressor", "WithinOrbitWhitening"]

@@ -71,6 +71,16 @@ def stateful_arguments(settings: Settings, role: str, name: str | None = None) -
     return [*_connecting(settings, name or role), "--state", f"{settings.fleet.state_dir}/{role}"]
 
 
+def page_arguments(settings: Settings) -> list[str]:
+    """Arguments of `python -m streamfeat.workers.page`: all but where it listens and what it shows besides."""
+    words = ["--front", settings.fleet.front, "--admin", settings.fleet.admin]
+    words += ["--state", settings.fleet.state_dir, "--dead-letters", dead_letter_folder(settings)]
+    words += ["--connect-timeout-s", str(settings.client.connect_timeout_s)]
+    if settings.auth.key and settings.auth.server:
+        words += ["--key", settings.auth.key, "--server-key", settings.auth.server]
+    return words
+
+
 def _connecting(settings: Settings, name: str) -> list[str]:
     """Where a worker connects and as whom; over TCP with the key that the settings name."""
     words = ["--connect", settings.fleet.back, "--name", name]
@@ -124,7 +134,7 @@ class LocalFleet:
         self.log_dir = log_dir
         self.ready_timeout_s = ready_timeout_s
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._roles: dict[str, tuple[str, list[str]]] = {}
+        self._roles: dict[str, tuple[str, list[str], tuple[int, ...]]] = {}
 
     @property
     def front(self) -> str:
@@ -180,6 +190,10 @@ class LocalFleet:
                     process.kill()
                     process.wait(5)
 
+    def attend(self, name: str, role: str, arguments: list[str], descriptors: tuple[int, ...] = ()) -> None:
+        """Start one process more, which inherits these descriptors and ends with the fleet."""
+        self._spawn(name, role, arguments, descriptors)
+
     def fallen(self) -> dict[str, int]:
         """Members that ended by themselves, with their exit status (negative: the signal)."""
         return {name: process.returncode for name, process in self._processes.items() if process.poll() is not None}
@@ -189,8 +203,8 @@ class LocalFleet:
         self._processes[name].wait(5)
         self._spawn(name, *self._roles[name])
 
-    def _spawn(self, name: str, role: str, arguments: list[str]) -> None:
-        self._roles[name] = role, arguments
+    def _spawn(self, name: str, role: str, arguments: list[str], descriptors: tuple[int, ...] = ()) -> None:
+        self._roles[name] = role, arguments, descriptors
         parent = ["--stop-with-parent", str(os.getpid())]
         command = [sys.executable, "-m", f"streamfeat.workers.{role}", *arguments, *parent]
         with contextlib.ExitStack() as stack:
@@ -201,7 +215,12 @@ class LocalFleet:
                 log = stack.enter_context((self.log_dir / f"{name}.log").open("ab" if again else "wb"))
             environ = {**os.environ, **(ONE_THREAD if role == "features" else {})}
             self._processes[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environ
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=environ,
+                pass_fds=descriptors,
             )
 
     def _wait_ready(self) -> None:

@@ -49,7 +49,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),
     ("fleet", "delivery", "doctor", "contactsheet", "inquiry"),
-    ("quickstart", "sklearn", "protocols", "trials"),
+    ("quickstart", "sklearn", "protocols", "trials", "page"),
     ("bench", "reproduce"),
     ("cli", "workers"),
 )

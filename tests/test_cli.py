@@ -37,7 +37,7 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-NO_RESULT = {"broker", "serve", "worker"}
+NO_RESULT = {"broker", "page", "serve", "worker"}
 """They run until they are stopped."""
 
 SHOWN_ELSEWHERE = {

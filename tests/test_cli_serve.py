@@ -50,7 +50,8 @@ def test_serve_stops_with_status_0_and_leaves_nothing(cli: Terminal, number: sig
         members = children(process.pid)
         told = json.loads(report.read_text())
         assert sorted(told["pids"].values()) == sorted(members)
-        assert set(told["pids"]) == {"broker", "features-1", "learner", "index"}
+        assert set(told["pids"]) == {"broker", "features-1", "learner", "index", "page"}
+        assert f"page: {told['page']}" in (cli.home / "serve.log").read_text()
         assert told["front"].startswith("ipc://")
         process.send_signal(number)
         assert process.wait(30) == 0
@@ -85,7 +86,7 @@ def test_serve_killed_takes_its_members_along(cli: Terminal) -> None:
 
 def test_serve_ends_when_its_broker_does(cli: Terminal) -> None:
     """The broker killed: 69, and the line says who ended. A worker killed: said, the others go on."""
-    with cli.serving("--bank", "digits-audio") as process:
+    with cli.serving("--bank", "digits-audio", "--no-page") as process:
         assert cli("status").status == 0
         workers = {w["name"]: w["pid"] for w in cli("status", "--json").json["workers"]}
         [broker] = set(children(process.pid)) - set(workers.values())

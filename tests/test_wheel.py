@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAPPED = {"streamfeat": "streamfeat", "workers": "streamfeat/workers"} | {
     name: f"streamfeat/{name}" for name in ("schemas", "systemd")
 }
-SUFFIXES = {".py", ".typed", ".toml", ".json", ".service", ".target", ".conf", ".yml"}
+SUFFIXES = {".py", ".typed", ".toml", ".json", ".service", ".target", ".conf", ".yml", ".html", ".css", ".js"}
 
 
 def test_the_wheel_holds_the_library_whole_and_alone(wheel: Path) -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "keygen": "make the keys of a broker, a worker, a client",
     "evaluate": "accuracy of a preset under a protocol, beside other methods",
     "listen": "print what is said in a file, a pipe or at the microphone",
+    "page": "show a fleet in a browser: numbers over time, and a place to try it",
     "push": "send pictures through a fleet",
     "quickstart": "the whole line on a synthesised corpus and handwritten digits",
     "reproduce": "run the papers' experiments again",

@@ -145,7 +145,7 @@ def materialise(bank: Bank, progress: Progress | None = None) -> Bank:
     """
     if all(stream.form == "dense" for stream in bank.streams):
         return bank
-    if bank.base is not bank:
+    if bank.has_readout:
         raise ConfigError(f"bank {bank.name!r} has a readout: materialise the bank that it was made from")
     if any(not stream.spec.window.whole for stream in bank.streams):
         raise ConfigError(f"bank {bank.name!r} has patches: their templates are stored already, there is no dense form")

@@ -164,7 +164,7 @@ class Bank:
         ConfigError
             Another D, or this bank has a readout already.
         """
-        if self.base is not self:
+        if self.has_readout:
             raise ConfigError(f"bank {self.name!r} has a readout already; give one to the bank that it was made from")
         arrays = readout_arrays(matrix, offset, self.n_features)
         spec = {**self.manifest["spec"], "name": self.name if name is None else name}
@@ -173,11 +173,18 @@ class Bank:
         manifest = {**self.manifest, "spec": spec, "n_features": n_columns, "dtype": "<f4"}
         return Bank.of(manifest, {**self.arrays, **arrays})
 
-    @cached_property
+    @property
+    def has_readout(self) -> bool:
+        """Whether a learned matrix makes its features."""
+        return f"{READOUT}offset" in self.arrays
+
+    @property
     def base(self) -> Bank:
         """This bank without its readout; itself, if it has none. Under one name it has the hash it had before."""
-        if f"{READOUT}offset" not in self.arrays:
-            return self
+        return self._base if self.has_readout else self
+
+    @cached_property
+    def _base(self) -> Bank:
         layer2 = self.spec.layer2 is not None
         manifest = {
             **self.manifest,

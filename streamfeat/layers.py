@@ -91,7 +91,7 @@ def phi(bank: Bank, features: Features, n_summed: int = 1) -> Floats:
 
 def dense(bank: Bank, features: Features) -> Floats:
     """Features as float32 whose inner products estimate the kernel; of layer 2 and of a readout they do so already."""
-    if bank.spec.layer2 is not None or bank.base is not bank:
+    if bank.spec.layer2 is not None or bank.has_readout:
         return features.astype(np.float32)
     return phi(bank, features, bank.n_outer)
 
@@ -102,7 +102,7 @@ def features_of(bank: Bank, vectors: Floats) -> Features:
     The mean of counts is kept as their sum. A few items at a time, so that their copies share what layer 2 reads. A
     readout takes the Phi of all that.
     """
-    if bank.base is not bank:
+    if bank.has_readout:
         read = np.empty((len(vectors), bank.n_features), np.float32)
         read_out(bank.arrays, dense(bank.base, features_of(bank.base, vectors)), read)
         return read

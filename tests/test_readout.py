@@ -15,6 +15,7 @@ from streamfeat.bankstore import Bank
 from streamfeat.client import Client
 from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
+from streamfeat.learn.mmif import MMIF
 from streamfeat.learn.subsetsvm import SubsetSVMs
 from streamfeat.learn.whitening import WithinOrbitWhitening
 from streamfeat.signals import Signal
@@ -22,6 +23,8 @@ from tests.cluster import cluster
 from tests.test_bank import ROTATION, SHIFT, pictures
 from tests.test_bankspec import small
 from tests.test_layer2 import FIRST
+from tests.test_orbits import given_orbits
+from tests.test_orbits import spec as given_spec
 
 TURNS = {"factor": "rotation", "law": "grid", "low": -180, "high": 90, "n": 4}
 
@@ -152,3 +155,20 @@ def test_whitening_is_served_as_a_readout() -> None:
     assert np.einsum("nk,nk->n", served, expected).min() > 0
     # the mean is rounded to float32 before small differences are scaled up
     np.testing.assert_allclose(served, expected, atol=1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("kernel", [{"kind": "linear"}, {"kind": "rbf", "sigma": 2.0}])
+def test_a_bank_of_given_orbits_gives_the_same_mmif_as_rows(pooling: Any, kernel: dict[str, Any]) -> None:
+    """Orbits as arrays, pooled by a bank and read out, or by `MMIF` on rows: the same features but for their size."""
+    bank = build_bank(given_spec(pooling={"kind": pooling, "kernel": kernel}, renormalise=False), orbits=given_orbits())
+    fmap, people = FeatureMap(bank), pictures(24, seed=5)
+    things, names = np.arange(24) // 4, np.repeat(np.arange(5), 7)
+    rows = np.array([fmap.front_end(signal) for signal in people])
+    mmif = MMIF(10, pooling=pooling, kernel=kernel["kind"], sigma=kernel.get("sigma"))
+    mmif.fit(rows, things, templates=given_orbits().reshape(35, -1), orbits=names)
+    svms = SubsetSVMs(10).fit(fmap.dense(fmap.transform(people)), things)
+    served = FeatureMap(bank.with_readout(svms.projection_)).transform(people)
+    expected = mmif.transform(rows)
+    # kernels in float32; liblinear stops within 1e-3 of the optimality conditions
+    np.testing.assert_allclose(served, expected, atol=1e-2 * np.abs(expected).max())

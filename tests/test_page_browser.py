@@ -127,6 +127,7 @@ def test_live_numbers_in_two_browsers(
         assert browser.save_screenshot(str(SHOTS / f"numbers-{n + 1}.png"))
         workers = text_of(browser, "#workers")
         assert all(name in workers for name in ("features-1", "features-2", "learner", "index", "ready"))
+        assert "digits-audio" in workers
         assert "digits-audio" in text_of(browser, "#banks")
     numbers = page.ask("GET", "/api/state").json
     at = numbers["samples"][-1]["at"]

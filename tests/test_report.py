@@ -25,6 +25,7 @@ def test_the_report_tells_who_is_there_and_what_they_have() -> None:
             "name": "w1",
             "kind": "features",
             "stages": ["features"],
+            "banks": ["digits"],
             "state": "ready",
             "leased": 2,
             "leased_bytes": 20,

@@ -11,7 +11,7 @@ N_SAMPLES = 600
 """Ten minutes at one a second."""
 
 RATES = ("accepted", "answered")
-WORKER_FIELDS = ("name", "kind", "stages", "state", "leased", "leased_bytes", "tasks", "silent_ms")
+WORKER_FIELDS = ("name", "kind", "stages", "banks", "state", "leased", "leased_bytes", "tasks", "silent_ms")
 CLIENT_FIELDS = ("software", "open", "open_bytes", "silent_ms")
 SHOWN = (
     "uptime_s",

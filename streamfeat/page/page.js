@@ -92,7 +92,7 @@ function show(told) {
   const name = Object.fromEntries(Object.entries(now.banks).map(([bank, hash]) => [hash, bank]));
   const serves = (stage) => stage.replace(/[0-9a-f]{32,64}/, (hash) => name[hash] || hash.slice(0, 12));
   fill($("workers"), now.workers.map((w) => [w.name, w.kind, make("td", { class: w.state }, w.state),
-    w.stages.map(serves).join(", "), w.leased, short(w.leased_bytes), w.tasks, seconds(w.silent_ms)]));
+    w.stages.map(serves).join(", "), w.banks.join(", "), w.leased, short(w.leased_bytes), w.tasks, seconds(w.silent_ms)]));
   fill($("banks"), Object.entries(now.banks).map(([bank, hash]) => [bank, hash.slice(0, 12)]));
   fill($("queues"), now.queues.map((q) => [serves(q.stage), q.queued]));
   fill($("clients"), now.clients.map((c) => [c.software, c.open, short(c.open_bytes), seconds(c.silent_ms)]));

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 _ROWS = 48
 """Rows a table, the fullest first: a report must fit into a header of 64 KiB whatever the fleet."""
 
-_STAGES = 4  # stages a row
+_STAGES = 4  # stages, and banks, a row
+_NAME = 40  # characters of a bank's name
 _SHOWN = 100  # letters of an error
 _ERRORS = 8
 
@@ -92,6 +93,7 @@ def _workers(broker: Broker, now: float) -> list[dict[str, Any]]:
             "name": w.name,
             "kind": w.kind,
             "stages": list(w.announced[:_STAGES]),
+            "banks": [name[:_NAME] for name in islice(w.banks, _STAGES)],
             "state": "draining" if w.draining else "resting" if w.resting else "ready",
             "leased": len(w.leases),
             "leased_bytes": w.n_bytes,

@@ -37,8 +37,8 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-NO_RESULT = {"broker", "page", "serve", "worker"}
-"""They run until they are stopped."""
+NO_RESULT = {"broker", "completion", "page", "serve", "worker"}
+"""They run until they are stopped; one prints a script."""
 
 SHOWN_ELSEWHERE = {
     *("bench fleet", "bench kernels", "bench peers", "bench templates"),

@@ -23,6 +23,7 @@ COMMANDS = {
     "bench": "measure what features cost, beside the alternatives",
     "broker": "run the broker",
     "check": "say what would be read and what refused, without a fleet",
+    "completion": "print what makes bash, zsh or fish complete commands",
     "corpus": "make a spoken-digit corpus, or list one",
     "deadletter": "look at items that ended three workers, send them again, or drop them",
     "demo": "the quickstart of an installed package, in your cache",

@@ -14,10 +14,13 @@ from streamfeat.reproduce.mnist import MNIST
 from streamfeat.reproduce.page import HOLDS
 from streamfeat.reproduce.qm7 import QM7
 from streamfeat.reproduce.rates import KERNEL_ERROR
+from streamfeat.reproduce.rotmnist import ROTMNIST
 from streamfeat.reproduce.tables import tables_of
 from streamfeat.reproduce.xperm import XPERM
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (XPERM, KERNEL_ERROR, MNIST, QM7)}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for experiment in (XPERM, KERNEL_ERROR, MNIST, QM7, ROTMNIST)
+}
 """By name."""
 
 ABOUT = {
@@ -25,6 +28,7 @@ ABOUT = {
     "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
     "mnist": "handwritten digits from few labels (Mroueh et al. 2015, figure 2)",
     "qm7": "energies of molecules from Coulomb matrices (Raj et al. 2017, table 1)",
+    "rotmnist": "digits at any angle (Raj et al. 2017, table 2)",
 }
 
 

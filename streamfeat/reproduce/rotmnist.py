@@ -1,0 +1,236 @@
+"""Digits turned by any angle (Raj et al. 2017, table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.baselines import GICDF_BINS
+from streamfeat.learn.rls import RLS
+from streamfeat.protocols.classify import fit_trial
+from streamfeat.protocols.data import data_folder, need
+from streamfeat.protocols.digits import MNIST as FILE
+from streamfeat.protocols.digits import plan_rotmnist
+from streamfeat.protocols.fitted import Fitted, Task
+from streamfeat.protocols.methods import PICTURES
+from streamfeat.protocols.plan import Plan, Rows, Source
+from streamfeat.protocols.table import featurise
+from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
+from streamfeat.reproduce.pictures import Panel
+from streamfeat.threads import n_cores
+
+PRESET, OURS = "paper-b-rotmnist", "rotated-image"
+ERROR = "error, %"
+BLOCK = 1000
+"""Test digits that are done before they are kept: a stopped run loses no more, and their features fit in memory."""
+CNN, BEST_BEFORE = 5.03, 3.98
+"""Errors in per cent that others published on mnist-rot: a plain CNN (Cohen, Welling 2016); Schmidt, Roth 2012."""
+LGIKA_NAMES = ("LGIKA, RF, layer 2", "LGIKA, Nystrom, layer 2")
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is run: digits, templates, angles, frequencies of layer 2, templates of GICDF; digits to choose by."""
+
+    n_train: int = 12_000
+    n_test: int = 50_000
+    s: int = 7000
+    r: int = 100
+    s2: int = 17_000
+    m_cdf: int = 600
+    n_choose: int = 2000
+
+
+FAST = Extent(1500, 1500, 1000, 24, 2000, 100, 500)
+
+WIDTHS = (0.3, 0.4, 0.6, 0.9, 1.3)
+"""Of the first layer's kernel, between pictures of unit norm; leave-one-out on training digits chooses."""
+R_CHOOSE = 24
+"""Angles while widths are chosen."""
+
+
+def specs(extent: Extent) -> dict[str, BankSpec]:
+    """The banks of the table by the names of its rows."""
+    table = BankSpec.preset(PRESET).as_dict()
+    table["templates"]["m"], table["group"][0]["n"], table["layer2"]["m"] = extent.s, extent.r, extent.s2
+    sigma = table["pooling"]["sigma"]
+    nystrom = {
+        **table,
+        "name": "rotmnist-nystrom",
+        "templates": {"source": "landmarks", "m": extent.s},
+        "pooling": {"kind": "nystrom", "kernel": {"kind": "rbf", "sigma": sigma}},
+    }
+    cdf = {
+        **table,
+        "name": "rotmnist-gicdf",
+        "templates": {"source": "gaussian", "m": extent.m_cdf},
+        "pooling": {"kind": "cdf", "thresholds": "sigma", "n_bins": GICDF_BINS},
+        "layer2": {"kind": "none"},
+    }
+    layer2 = BankSpec.from_dict(table)
+    first = replace(layer2, layer2=None)
+    return {
+        "RF": first.plain(),
+        "Nystrom": replace(BankSpec.from_dict(nystrom), layer2=None).plain(),
+        "GICDF": BankSpec.from_dict(cdf),
+        "LGIKA, RF": first,
+        "LGIKA, RF, layer 2": layer2,
+        "LGIKA, Nystrom, layer 2": BankSpec.from_dict(nystrom),
+        OURS: BankSpec.preset(OURS),
+    }
+
+
+def measure_rotmnist(run: Run) -> Findings:
+    """Errors of plain features, GICDF, LGIKA and the preset on the same turned digits."""
+    extent = FAST if run.fast else Extent()
+    folder = data_folder(run.data)
+    run.read(need(folder, FILE, "MNIST as an .npz of x_train, y_train, x_test, y_test"))
+    run.begin({**vars(extent), "files": run.hashes})
+    plan = plan_rotmnist(Source(folder, None, 1, run.progress))
+    (trial,) = plan.trials
+    train = trial.train[: extent.n_train]
+    test = next(iter(trial.tests.values()))[: extent.n_test]
+    rows = []
+    for name, spec in specs(extent).items():
+        sigma = _choose(run, plan, (name, spec), train[: extent.n_choose])
+        errors = _errors(run, plan, (name, spec if sigma is None else with_width(spec, sigma)), train, test)
+        rows.append(row(name, ERROR, 100 * errors / len(test), **_sizes(name, extent)))
+        share = errors / len(test)
+        rows[-1]["sd"] = round(100 * float(np.sqrt(share * (1 - share) / len(test))), 3)
+    return Findings(rows, _claims(rows, run.fast), _deviations(extent), [Panel(ERROR, ERROR)])
+
+
+def with_width(spec: BankSpec, sigma: float, r: int | None = None) -> BankSpec:
+    """The spec with another width of its first kernel, and another number of angles if it has some."""
+    table = spec.as_dict()
+    table["pooling"].get("kernel", table["pooling"])["sigma"] = sigma
+    if r is not None and table["group"]:
+        table["group"][0]["n"] = r
+    return BankSpec.from_dict(table)
+
+
+def _choose(run: Run, plan: Plan, what: tuple[str, BankSpec], train: Rows) -> float | None:
+    """The width of least leave-one-out error on training digits; None where the first layer has no kernel to choose."""
+    name, spec = what
+    if name in ("GICDF", OURS):
+        return None
+    found = []
+    with run.progress(f"rotmnist: {name}, width", len(WIDTHS)) as advance:
+        for sigma in WIDTHS:
+            part = f"{name} width {sigma}"
+            if run.kept(part) is None:
+                _, rls = _learn(plan, with_width(spec, sigma, R_CHOOSE), train)
+                run.keep(part, rls.held_out_.accuracy)
+            found.append((run.kept(part), sigma))
+            advance(1)
+    return float(max(found)[1])
+
+
+def _errors(run: Run, plan: Plan, what: tuple[str, BankSpec], train: Rows, test: Rows) -> int:
+    """Wrong answers among the test digits; those of blocks that are kept are not computed again."""
+    name, spec = what
+    blocks = [test[first : first + BLOCK] for first in range(0, len(test), BLOCK)]
+    fitted: Fitted | None = None
+    rls: RLS | None = None
+    with run.progress(f"rotmnist: {name}", len(train) + len(test)) as advance:
+        for i, block in enumerate(blocks):
+            part = f"{name} {i}"
+            if run.kept(part) is None:
+                if fitted is None or rls is None:
+                    fitted, rls = _learn(plan, spec, train)
+                    run.keep(f"{name} bank", fitted.bank)
+                X = featurise(fitted, plan.read, block, lambda _n: None, n_cores()).X
+                run.keep(part, int(sum(a != plan.labels[b] for a, b in zip(rls.predict(X), block, strict=True))))
+            advance(len(block) + (len(train) if i == 0 else 0))
+    run.hashes[f"bank {name}"] = run.kept(f"{name} bank")
+    return sum(int(run.kept(f"{name} {i}")) for i in range(len(blocks)))
+
+
+def _learn(plan: Plan, spec: BankSpec, train: Rows) -> tuple[Fitted, RLS]:
+    """The bank's features and RLS on them, lambda by leave-one-out."""
+    method = PICTURES["preset"]
+    fitted = method.fit(Task(spec, plan.templates, plan.moves))
+    X = featurise(fitted, plan.read, train, lambda _n: None, n_cores()).X
+    return fitted, fit_trial(plan, method, replace(plan.trials[0], train=train), X, fitted)
+
+
+def _sizes(name: str, extent: Extent) -> dict[str, Any]:
+    if name == OURS:
+        return {"n": extent.n_train}
+    grouped = "LGIKA" in name or name == "GICDF"
+    templates = extent.m_cdf if name == "GICDF" else extent.s
+    return {"n": extent.n_train, "templates": templates, "angles": extent.r if grouped else 1}
+
+
+def _claims(rows: list[dict[str, Any]], fast: bool) -> list[dict[str, Any]]:
+    """What table 2 and its text say; published figures are of the published file at full size."""
+    at = {one["method"]: mean_of(rows, one["method"], ERROR) for one in rows}
+    best = min(at[name] for name in LGIKA_NAMES)
+    shown = ", ".join(f"{name} {at[name]:.2f} %" for name in LGIKA_NAMES)
+    small = " (not told by the small form: fewer digits and templates)" if fast else ""
+    return [
+        *_published(best, at[OURS], shown + small, fast),
+        claim(
+            "LGIKA beats random features without a group.",
+            at[LGIKA_NAMES[0]] < at["RF"],
+            f"{shown}; RF {at['RF']:.2f} %",
+        ),
+        claim(
+            "LGIKA beats Nystrom features without a group.",
+            at[LGIKA_NAMES[1]] < at["Nystrom"],
+            f"{shown}; Nystrom {at['Nystrom']:.2f} %",
+        ),
+        claim("LGIKA beats GICDF.", best < at["GICDF"], f"{shown}; GICDF {at['GICDF']:.2f} %"),
+        claim(
+            "A second layer helps.",
+            at[LGIKA_NAMES[0]] < at["LGIKA, RF"],
+            f"one layer {at['LGIKA, RF']:.2f} %, two {at[LGIKA_NAMES[0]]:.2f} %",
+        ),
+    ]
+
+
+def _published(best: float, ours: float, shown: str, fast: bool) -> Iterator[dict[str, Any]]:
+    yield claim(
+        "LGIKA is better than a plain deep CNN (Z2-CNN, 5.03 % on mnist-rot).", None if fast else best < CNN, shown
+    )
+    yield claim(
+        "LGIKA is better than the best before it (RC-RBM, 3.98 % on mnist-rot).",
+        None if fast else best < BEST_BEFORE,
+        shown,
+    )
+    yield claim(
+        "(Ours, not the paper's:) orbits of patches err at most 1.15 %.",
+        None if fast else ours <= 1.15,
+        f"{OURS} {ours:.2f} %" + (" (not told by the small form)" if fast else ""),
+    )
+
+
+def _deviations(extent: Extent) -> list[str]:
+    said = [
+        "digits are drawn from MNIST and turned here (bilinear, uniform angles): not the published mnist-rot, so that "
+        "published errors stand beside ours and are not on the same items",
+        f"the first kernel's width is chosen by leave-one-out on {extent.n_choose} training digits, that of layer 2 is "
+        "the median distance of first-layer features: the paper does not give its own",
+        "RLS with lambda by leave-one-out",
+        f"GICDF: {extent.m_cdf} templates, which make about as many numbers as the other banks, thresholds over three "
+        "standard deviations of the projections",
+        "one bank each; the deviation is the binomial error of the test digits",
+    ]
+    if extent is FAST:
+        said.append(
+            f"small form: {extent.n_train} digits train and {extent.n_test} are asked, s = {extent.s}, r = {extent.r}, "
+            f"{extent.s2} frequencies in layer 2; in full 12,000, 50,000, 7,000, 100 and 17,000"
+        )
+    return said
+
+
+ROTMNIST = Experiment(
+    "rotmnist",
+    "Turned MNIST digits, 12,000 to train on and 50,000 to ask (in the small form fewer); rotations by a von Mises law "
+    "of kappa 0.2, a second layer of random Fourier features, RLS.",
+    measure_rotmnist,
+)

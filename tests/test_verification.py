@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn import pairs, verification
-from streamfeat.learn.verification import verify
+from streamfeat.learn.verification import verify, verify_listed
 from tests import naive_verification as naive
 
 scores = st.lists(st.integers(0, 6), min_size=1, max_size=12)
@@ -132,3 +132,34 @@ def test_pairs_near_a_limit_are_told_apart_in_float64(monkeypatch: pytest.Monkey
         X = np.hstack([X, np.zeros((4, 2))])
         X[1, 2], X[2, 3] = 2.0, 2.0
         assert verify(X, labels, [0.0]).vr[0.0] == expected
+
+
+def test_listed_pairs_are_judged_as_all_pairs() -> None:
+    """The list of all pairs gives what all pairs give; half of it other numbers."""
+    rng = np.random.default_rng(7)
+    labels = np.arange(30) % 5
+    X = rng.standard_normal((30, 4)) + 2.0 * rng.standard_normal((5, 4))[labels]
+    pairs = np.array([(i, j) for i in range(30) for j in range(i)])
+    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+    found, expected = verify_listed(X, pairs, same, [0.1]), verify(X, labels, [0.1])
+    assert (found, found.roc.tolist()) == (expected, expected.roc.tolist())
+    half = verify_listed(X, pairs[::2], same[::2], [0.1])
+    assert (half.pairs, half.genuine) == (len(pairs[::2]), same[::2].sum())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "same", "message"),
+    [
+        ([[0, 1], [0, 2]], [True, True], "of both kinds"),
+        ([[0, 1], [0, 2]], [True], "2 pairs need as many answers"),
+        ([[0, 1], [0, 3]], [True, False], "places of 3 rows, got 0 to 3"),
+        ([[0, 1], [-1, 2]], [True, False], "places of 3 rows, got -1 to 2"),
+        ([[0.0, 1.0], [0.0, 2.0]], [True, False], "ints"),
+        ([[0, 1, 2]], [True], "ints"),
+        ([[0, 1], [0, 2]], [1, 0], "booleans"),
+    ],
+)
+def test_lists_that_are_none_are_refused(pairs: Any, same: Any, message: str) -> None:
+    """Places, answers and their number."""
+    with pytest.raises(InvalidArgument, match=message):
+        verify_listed(np.eye(3), pairs, same)

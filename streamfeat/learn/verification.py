@@ -112,11 +112,52 @@ def verify(
     return Verification(pairs, genuine, pairs - genuine, vr, eer, roc)
 
 
+def verify_listed(
+    X: ArrayLike, pairs: ArrayLike, same: ArrayLike, fars: Sequence[float] = (0.001, 0.01)
+) -> Verification:
+    """The same over pairs that are listed, as in LFW's pairs.txt: `streamfeat.signals.faces.read_pairs` reads it.
+
+    Parameters
+    ----------
+    X, fars
+        As for `verify`.
+    pairs : array_like (p, 2)
+        Places of rows.
+    same : array_like (p,) of bool
+        Which pairs are genuine.
+
+    Raises
+    ------
+    InvalidArgument
+        Non-finite rows, places that are none, another number of answers, or pairs of one kind alone.
+    """
+    rows, rates = check_features(X), [check_rate(far) for far in fars]
+    places, genuine = np.asarray(pairs), np.asarray(same)
+    if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "ui" or genuine.dtype != np.bool_:
+        raise InvalidArgument(
+            f"listed pairs are ints (p, 2) with booleans (p,), got {places.dtype} {places.shape} and {genuine.dtype}"
+        )
+    if genuine.shape != (len(places),) or not 0 < genuine.sum() < len(places):
+        raise InvalidArgument(
+            f"{len(places)} pairs need as many answers, of both kinds, got {genuine.tolist()[:5]} ..."
+        )
+    if places.min() < 0 or places.max() >= len(rows):
+        raise InvalidArgument(f"pairs are places of {len(rows)} rows, got {places.min()} to {places.max()}")
+    U = unit_rows(rows)
+    scores = np.einsum("pd,pd->p", U[places[:, 0]], U[places[:, 1]]).round(DIGITS)
+    vr, eer, roc = _judged(np.sort(scores[genuine]), np.sort(scores[~genuine]), rates)
+    return Verification(len(places), int(genuine.sum()), int((~genuine).sum()), vr, eer, roc)
+
+
 def _judged_whole(U: Floats, numbers: NDArray[np.intp], fars: Sequence[float]) -> Judged:
     """Rates, EER and ROC from every score."""
     blocks = list(scored_pairs(U, numbers))
-    same = np.sort(np.concatenate([scores[equal] for scores, equal in blocks]))
-    other = np.sort(np.concatenate([scores[~equal] for scores, equal in blocks]))
+    same, other = (np.concatenate([s[equal == kind] for s, equal in blocks]) for kind in (True, False))
+    return _judged(np.sort(same), np.sort(other), fars)
+
+
+def _judged(same: Floats, other: Floats, fars: Sequence[float]) -> Judged:
+    """Rates, EER and ROC of the scores of genuine pairs and of impostors, both rising."""
     edges = LOWEST + WIDTH * np.arange(BINS + 1)
     below = np.array([np.searchsorted(side, edges) / len(side) for side in (same, other)])
     vr = {far: verification_rate(same, other, far) for far in fars}

@@ -204,6 +204,17 @@ def test_without_a_broker_the_page_says_so(tmp_path: Path) -> None:
         assert str(nowhere.run_dir).encode() not in answer.body
 
 
+def test_a_corpus_that_is_none_leaves_the_numbers_alone(served: Terminal, tmp_path: Path) -> None:
+    """The reason goes to the log of the page; browsers see the fleet and no neighbours."""
+    (tmp_path / "empty").mkdir()
+    with page_of(served, "--corpus", tmp_path / "empty") as page:
+        state = page.wait("at")
+        later = page.wait("at", since=state["number"])
+        assert not any("error" in sample for sample in later["samples"])
+        assert later["n_gallery"] == 0
+        assert page.drop("try", drawn(), name="a.png").json["gallery"] == []
+
+
 def test_an_admin_key_that_others_can_read_is_refused(tmp_path: Path, served: Terminal) -> None:
     """78 with its remedy; so is one that is short."""
     key = tmp_path / "key"

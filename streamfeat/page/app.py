@@ -74,10 +74,12 @@ def page_app(desk: Desk, hosts: list[str]) -> Starlette:
         return desk.state(int(since) if since.isascii() and since.isdigit() and len(since) < 16 else 0)
 
     async def attempt(request: Request) -> dict[str, Any]:
-        return await desk.answer(await _asked(request))
+        with desk.place():
+            return await desk.answer(await _asked(request))
 
     async def curve(request: Request) -> dict[str, Any]:
-        return await desk.curve(await _asked(request))
+        with desk.place():
+            return await desk.curve(await _asked(request))
 
     async def order(request: Request) -> dict[str, Any]:
         key = request.headers.get("authorization", "").removeprefix("Bearer ")

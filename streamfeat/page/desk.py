@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,15 @@ from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.deadletters import DeadLetters
 from streamfeat.decoding import Decoder, Limits
-from streamfeat.errors import ConfigError, Overloaded, PermissionDenied, StreamfeatError
+from streamfeat.errors import (
+    CallerError,
+    ConfigError,
+    InternalError,
+    OperatorError,
+    Overloaded,
+    PermissionDenied,
+    StreamfeatError,
+)
 from streamfeat.inquiry import credentials_for, fleet_report
 from streamfeat.page.gallery import Gallery
 from streamfeat.page.history import History
@@ -24,14 +34,16 @@ from streamfeat.page.trial import Asked, Stages, Trial
 from streamfeat.wire.messages import Message
 
 EVERY_S = 1.0
-MOST_WAITING = 4
-"""Questions that wait for their turn; one more is told to come back."""
+MOST_ASKING = 4
+"""Files that are being read, wait or are tried; one more is told to come back."""
 
 N_LETTERS = 20
 SHORTEST_KEY = 16
 LIMITS = Limits(seconds=5.0, memory_bytes=512 << 20)
 
 T = TypeVar("T")
+
+log = logging.getLogger("streamfeat.page")
 
 
 class Desk:
@@ -68,7 +80,7 @@ class Desk:
         self._decoder = Decoder(LIMITS)
         self._trial = Trial(self._decoder, stages or Stages(), gallery)
         self._pool = ThreadPoolExecutor(1, "trial")
-        self._n_waiting = 0
+        self._n_asking = 0
         self._shown_letters: dict[str, dict[str, Any]] = {}
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -98,12 +110,29 @@ class Desk:
         about = {"letters": list(self._shown_letters.values()), "orders": self.takes_orders}
         return {**self.history.since(since), **about, "n_gallery": len(self._gallery or ())}
 
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place among those who ask: taken before a file is read, so that few files are in memory at once.
+
+        Raises
+        ------
+        Overloaded
+            All are taken.
+        """
+        if self._n_asking >= MOST_ASKING:
+            raise Overloaded(f"{MOST_ASKING} others ask already; try again in a moment")
+        self._n_asking += 1
+        try:
+            yield
+        finally:
+            self._n_asking -= 1
+
     async def answer(self, asked: Asked) -> dict[str, Any]:
-        """See `Trial.answer`; raises Overloaded when too many wait."""
+        """See `Trial.answer`."""
         return await self._in_turn(lambda client: self._trial.answer(client, asked))
 
     async def curve(self, asked: Asked) -> dict[str, Any]:
-        """See `Trial.curve`; raises Overloaded when too many wait."""
+        """See `Trial.curve`."""
         return await self._in_turn(lambda client: self._trial.curve(client, asked))
 
     async def order(self, key: str, act: str, worker: str | None) -> dict[str, Any]:
@@ -129,18 +158,12 @@ class Desk:
 
     async def _in_turn(self, act: Callable[[Client], T]) -> T:
         """Do it in the one thread that has the decoder, with a client of its own."""
-        if self._n_waiting >= MOST_WAITING:
-            raise Overloaded(f"{MOST_WAITING} others wait already; try again in a moment")
-        self._n_waiting += 1
 
         def turn() -> T:
             with self._client() as client:
                 return act(client)
 
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, turn)
-        finally:
-            self._n_waiting -= 1
+        return await asyncio.get_running_loop().run_in_executor(self._pool, turn)
 
     def _client(self) -> Client:
         endpoint, waits = self._connect or self._settings.fleet.front, self._settings.client
@@ -151,7 +174,11 @@ class Desk:
         while not self._stop.wait(EVERY_S):
             if orphaned():
                 leave()
-            self._look()
+            try:
+                self._look()
+            except Exception:  # a bug, or a report of another version: said, and looked at again
+                log.exception("the fleet's report cannot be shown")
+                self.history.miss(time.time(), InternalError.code)
 
     def _look(self) -> None:
         """One sample, and the newest dead letters."""
@@ -176,8 +203,11 @@ class Desk:
                     if banks:
                         self._gallery.fill(client, banks)
                         return
-            except StreamfeatError as error:
-                self.history.miss(time.time(), error.code)
+            except CallerError as error:
+                log.error("corpus: %s", error)
+                return
+            except OperatorError as error:
+                log.info("corpus: %s; asking again", error.code)
             self._stop.wait(EVERY_S)
 
 

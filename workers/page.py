@@ -14,12 +14,19 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamfeat.errors import EXIT_OK, StreamfeatError
 
 from .journal import write_log
 from .launch import Parser
 from .notify import READY, begin
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from uvicorn import Server
+
+    from streamfeat.page.desk import Desk
 
 log = logging.getLogger("streamfeat.page")
 
@@ -34,34 +41,58 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_log("page", os.environ)
     if args.stop_with_parent is not None:
         stop.with_parent(args.stop_with_parent)
-    import uvicorn
-
-    from streamfeat.config import load_settings
-    from streamfeat.deadletters import DeadLetters
     from streamfeat.page.address import bind_page, page_hosts, page_url
     from streamfeat.page.app import page_app
+
+    try:
+        bound = socket.socket(fileno=args.fd) if args.fd is not None else bind_page(args.listen, insecure=args.insecure)
+        desk = _desk(args)
+    except StreamfeatError as error:
+        log.error("%s: %s", error.code, error)
+        return error.exit_status
+    if args.fd is None:  # else whoever bound it has said so
+        log.info("%s", page_url(bound))
+    server = _server(page_app(desk, page_hosts(bound, args.listen)))
+    notifier.say(READY)
+    stop.defer()
+
+    def leave() -> None:
+        server.should_exit = True
+
+    desk.start(lambda: stop.count > 0, leave)
+    try:
+        server.run(sockets=[bound])
+    finally:
+        desk.close()
+    return EXIT_OK
+
+
+def _desk(args: argparse.Namespace) -> Desk:
+    """What the page knows and may do, by its arguments."""
+    from streamfeat.config import load_settings
+    from streamfeat.deadletters import DeadLetters
     from streamfeat.page.desk import Desk, open_admin_key
     from streamfeat.page.gallery import Gallery
     from streamfeat.page.trial import Stages
 
-    try:
-        endpoints = {"front": args.front, "admin": args.admin}
-        waits, keys = {"connect_timeout_s": args.connect_timeout_s}, {"key": args.key, "server": args.server_key}
-        settings = load_settings({}, arguments={"fleet": endpoints, "client": waits, "auth": keys})
-        bound = socket.socket(fileno=args.fd) if args.fd is not None else bind_page(args.listen, insecure=args.insecure)
-        desk = Desk(
-            settings,
-            connect=None if args.admin else args.front,
-            stages=Stages(tuple(args.model), tuple(args.index), args.state),
-            gallery=None if args.corpus is None else Gallery(args.corpus),
-            letters=None if args.dead_letters is None else DeadLetters(args.dead_letters),
-            admin_key=None if args.admin_key is None else open_admin_key(args.admin_key),
-        )
-    except StreamfeatError as error:
-        log.error("%s: %s", error.code, error)
-        return error.exit_status
-    config = uvicorn.Config(
-        page_app(desk, page_hosts(bound, args.listen)),
+    endpoints = {"front": args.front, "admin": args.admin}
+    waits, keys = {"connect_timeout_s": args.connect_timeout_s}, {"key": args.key, "server": args.server_key}
+    return Desk(
+        load_settings({}, arguments={"fleet": endpoints, "client": waits, "auth": keys}),
+        connect=None if args.admin else args.front,
+        stages=Stages(tuple(args.model), tuple(args.index), args.state),
+        gallery=None if args.corpus is None else Gallery(args.corpus),
+        letters=None if args.dead_letters is None else DeadLetters(args.dead_letters),
+        admin_key=None if args.admin_key is None else open_admin_key(args.admin_key),
+    )
+
+
+def _server(app: Starlette) -> Server:
+    """HTTP and nothing besides it, for a bounded number of browsers."""
+    from uvicorn import Config, Server
+
+    config = Config(
+        app,
         http="h11",
         ws="none",
         lifespan="off",
@@ -76,21 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         timeout_keep_alive=5,
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
-    if args.fd is None:  # else whoever bound it has said so
-        log.info("%s", page_url(bound))
-    notifier.say(READY)
-    stop.defer()
-
-    def leave() -> None:
-        server.should_exit = True
-
-    desk.start(lambda: stop.count > 0, leave)
-    try:
-        server.run(sockets=[bound])
-    finally:
-        desk.close()
-    return EXIT_OK
+    return Server(config)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -97,3 +97,5 @@ def test_a_table_has_the_setting_that_varies_most_across() -> None:
     assert table.lines == [["a (r 4)", "0.5", "0.5", "0.5"]]
     (table,) = tables_of(rows[:1])
     assert table.lines == [["a (m 100, r 4)", "0.5"]]
+    split = row("a", "accuracy", 0.25, split="girl")
+    assert [len(table.lines) for table in tables_of([*rows, split])] == [1, 1]

@@ -58,6 +58,7 @@ ELSEWHERE = {
     ".venv/bin/streamfeat status": "test_serve_ends_when_its_broker_does",
     ".venv/bin/streamfeat reproduce xperm --fast": "test_the_command_prints_and_writes",
     ".venv/bin/streamfeat reproduce kernel-error --fast": "test_the_command_prints_and_writes",
+    ".venv/bin/streamfeat reproduce mnist --fast": "test_the_command_prints_and_writes",
 }
 """Run by the test named."""
 

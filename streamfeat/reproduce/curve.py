@@ -59,7 +59,8 @@ def curve_rows(method: str, points: Points, **setting: Any) -> list[dict[str, An
                     by_seed.setdefault(point["seed"], []).append(point[key])
                 values = [float(np.mean(shares)) for shares in by_seed.values()]
                 where = {"n": int(column)} if column.isdecimal() else {"split": column}
-                rows.append(row(method, metric, values, n_items=some[0]["n_items"], **where, **setting))
+                n_items = sum(point["n_items"] for point in some if point["seed"] == some[0]["seed"])
+                rows.append(row(method, metric, values, n_items=n_items, **where, **setting))
     return rows
 
 

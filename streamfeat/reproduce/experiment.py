@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import streamfeat
 from streamfeat.protocols.scores import sd_of
 from streamfeat.reproduce.journal import Journal
 from streamfeat.reproduce.page import Page, write_page
@@ -46,8 +47,9 @@ class Run:
         self._journal: Journal | None = None
 
     def begin(self, parameters: Mapping[str, Any]) -> Run:
-        """Take up the parts that an earlier run with the same parameters left. Before the first part."""
-        self._journal = Journal(self.folder / f"{self.name}.journal", {"experiment": self.name, **parameters})
+        """Take up what an earlier run of this version with the same parameters left. Before the first part."""
+        head = {"experiment": self.name, "version": streamfeat.__version__, **parameters}
+        self._journal = Journal(self.folder / f"{self.name}.journal", head)
         self._before = self._journal.get(SPENT) or 0.0
         return self
 

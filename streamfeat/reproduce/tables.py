@@ -1,4 +1,4 @@
-"""Rows of a report as tables for people: one a metric, methods down, the setting that varies most across."""
+"""Rows of a report as tables for people: methods down, the setting that varies most across."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ class Table:
 
 
 def tables_of(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
-    """A table for each metric, in order of appearance."""
-    return [_table(m, [row for row in rows if row["metric"] == m]) for m in dict.fromkeys(r["metric"] for r in rows)]
+    """A table for each metric and kind of setting, in order of appearance."""
+    parts: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault((row["metric"], *sorted(settings_of(row))), []).append(row)
+    return [_table(key[0], some) for key, some in parts.items()]
 
 
 def settings_of(row: Mapping[str, Any]) -> list[str]:
@@ -43,10 +46,8 @@ def _table(metric: str, rows: list[Mapping[str, Any]]) -> Table:
 
 
 def _across(rows: list[Mapping[str, Any]]) -> str | None:
-    """The setting that every row has and that takes most values; none, if that is one."""
-    n_values = {
-        name: len({row[name] for row in rows}) for name in settings_of(rows[0]) if all(name in row for row in rows)
-    }
+    """The setting that takes most values; none, if that is one."""
+    n_values = {name: len({row[name] for row in rows}) for name in settings_of(rows[0])}
     best = max(n_values, key=lambda name: n_values[name], default=None)
     return best if best is not None and n_values[best] > 1 else None
 

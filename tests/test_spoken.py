@@ -1,0 +1,68 @@
+"""Splits of speakers: nobody is asked who trained, and kinds are those of the corpus."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamfeat.reproduce.spoken import KINDS, ONE_OUT, RANDOM, SPLITS, Recordings
+from streamfeat.signals import Signal
+
+
+def recordings(n_train: int = 8, n_test: int = 4) -> Recordings:
+    """One word a speaker, kinds in turn."""
+    speakers = [f"{split}/{KINDS[i % 4]}/s{i}" for split, n in (("train", n_train), ("test", n_test)) for i in range(n)]
+    signals = [Signal("audio", np.ones(4, np.float32), 8000, name) for name in speakers]
+    return Recordings(
+        signals,
+        ["one"] * len(speakers),
+        np.array(speakers),
+        np.array([name.split("/")[1] for name in speakers]),
+        np.arange(len(speakers)) < n_train,
+        signals[:n_train],
+    )
+
+
+def test_curves_draw_speakers() -> None:
+    """2, 4 and all 8 training speakers, two draws of the first two; everybody else is asked."""
+    some = recordings()
+    trials = list(some.curve(2))
+    assert [(trial.seed, len(trial.train), *trial.tests) for trial in trials] == [
+        (0, 2, "2"), (1, 2, "2"), (0, 4, "4"), (1, 4, "4"), (0, 8, "8"),
+    ]  # fmt: skip
+    for trial in trials:
+        assert trial.tests[str(len(trial.train))].tolist() == [8, 9, 10, 11]
+    assert set(trials[0].train) != set(trials[1].train)
+
+
+def test_kinds_are_split() -> None:
+    """Who trains and who is asked is what the split's name says, always other speakers."""
+    some = recordings()
+    trials = list(some.splits())
+    assert [name for trial in trials for name in trial.tests] == [RANDOM, *SPLITS]
+    for trial in trials[1:]:
+        ((name, asked),) = trial.tests.items()
+        assert (set(some.kinds[trial.train]), set(some.kinds[asked])) == tuple(map(set, SPLITS[name]))
+        assert some.trains[trial.train].all()
+        assert not some.trains[asked].any()
+
+
+def test_one_speaker_is_left_out() -> None:
+    """Each speaker's test recordings are asked of all others' training ones."""
+    base = recordings(4, 4)
+    names = np.array([f"s{i % 4}" for i in range(8)])
+    some = Recordings(base.signals, base.labels, names, base.kinds, base.trains, base.unlabelled)
+    for trial in some.one_out():
+        asked = trial.tests[ONE_OUT]
+        assert len(asked) == 1
+        assert set(names[asked]).isdisjoint(names[trial.train])
+        assert len(trial.train) == 3
+
+
+@pytest.mark.parametrize("n_train", [4, 500])
+def test_banks_see_training_recordings(n_train: int) -> None:
+    """At most 400 of them, and none that is asked."""
+    some = recordings(n_train)
+    seen = [signal.name for signal in some.plan(some.curve(1)).templates()]
+    assert len(seen) == min(n_train, 400)
+    assert all(name.startswith("train/") for name in seen)

@@ -1,0 +1,79 @@
+"""The spoken digits' experiment, small, on tones in TIDIGITS' layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamfeat.errors import ConfigError
+from streamfeat.reproduce import tidigits
+from streamfeat.reproduce.experiment import reproduce
+from streamfeat.reproduce.spoken import RANDOM, SPLITS
+from streamfeat.signals.sphere import write_sphere
+from tests.test_experiment import silent
+
+SPEAKERS = {"train": ("man/aa", "man/ab", "woman/ac", "boy/ad"), "test": ("man/ba", "woman/bb", "boy/bc", "girl/bd")}
+METHODS = ("CDF, spectrogram", "CDF, spectrogram, |G| = 1", "MFCC")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three words of 0.3 s, each a chirp of its own, at the speaker's pitch."""
+    folder = tmp_path_factory.mktemp("tidigits")
+    rng = np.random.default_rng(0)
+    t = np.arange(2400) / 8000
+    for split, speakers in SPEAKERS.items():
+        for speaker in speakers:
+            pitch = rng.uniform(0.8, 1.25)
+            (folder / split / speaker).mkdir(parents=True)
+            for digit in "123":
+                tone = np.sin(2 * np.pi * pitch * (300 * int(digit) + 900 * t * (int(digit) - 2)) * t)
+                samples = (8000 * (tone + 0.01 * rng.standard_normal(t.size))).astype(np.int16)
+                write_sphere(folder / split / speaker / f"{digit}a.wav", samples, 8000)
+            write_sphere(folder / split / speaker / "oa.wav", samples, 8000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Three methods on it; claims need them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tidigits, "FAST", tidigits.Extent(2, 1, (4, 4), 16))
+        patch.setattr(tidigits, "METHODS", {name: tidigits.METHODS[name] for name in METHODS})
+        patch.setattr(tidigits, "_claims", lambda _rows: [])
+        folder = tmp_path_factory.mktemp("out")
+        return reproduce(tidigits.TIDIGITS, fast=True, folder=folder, progress=silent, data=corpus)
+
+
+def test_a_corpus_of_ones_own_is_what_is_measured(report: dict[str, Any]) -> None:
+    """Curve and splits of it alone, the words learned; no deviation says that something stands in."""
+    assert {row["corpus"] for row in report["rows"]} == {tidigits.REAL}
+    some = [row for row in report["rows"] if row["method"] == METHODS[0] and row["metric"] == "RLS accuracy"]
+    assert [row["split"] for row in some if "split" in row] == [RANDOM, *SPLITS]
+    assert [(row["n"], row["seeds"]) for row in some if "n" in row] == [(2, 2), (4, 1)]
+    assert next(row["mean"] for row in some if row.get("split") == RANDOM) > 0.5  # chance is a third
+    assert not any("stands in" in said or "licensed" in said for said in report["deviations"])
+
+
+def test_what_stands_in_is_looked_for(tmp_path: Path) -> None:
+    """A folder without the corpora is refused with what was needed."""
+    with pytest.raises(ConfigError, match="the Arabic digits"):
+        reproduce(tidigits.TIDIGITS, fast=True, folder=tmp_path / "out", progress=silent, data=tmp_path)
+
+
+def test_claims_are_what_the_rows_say() -> None:
+    """The preset is above all at every number of speakers, or not."""
+
+    def rows(ours: float) -> list[dict[str, Any]]:
+        means = dict.fromkeys(tidigits.METHODS, 0.8) | {tidigits.MFCC: 0.7, tidigits.IDENTITY: 0.9}
+        means[tidigits.OURS] = ours
+        return [
+            {"method": name, "corpus": "Arabic", "n": 18, "metric": "RLS accuracy", "mean": mean, "sd": 0.1}
+            for name, mean in means.items()
+        ]
+
+    assert [claim["holds"] for claim in tidigits._claims(rows(0.95))] == [False, True, True, True]
+    assert [claim["holds"] for claim in tidigits._claims(rows(0.85))] == [False, True, True, False]

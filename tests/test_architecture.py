@@ -49,8 +49,8 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),
     ("fleet", "delivery", "doctor", "contactsheet", "inquiry"),
-    ("quickstart", "sklearn", "protocols", "trials", "page"),
-    ("bench", "reproduce"),
+    ("quickstart", "sklearn", "protocols", "trials", "page", "blocks"),
+    ("bench", "reproduce", "dask"),
     ("cli", "workers"),
 )
 LEVEL = {name: level for level, names in enumerate(LADDER) for name in names}

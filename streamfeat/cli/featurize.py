@@ -1,0 +1,139 @@
+"""`streamfeat featurize`: features of a corpus into a folder, through Dask; goes on where it was stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from streamfeat.blocks import Block, Done, Entry, cut_blocks, is_kept, join, keep
+from streamfeat.cli.choices import channels_option, frames_option, limit_options
+from streamfeat.cli.console import emit, json_option, progress, with_settings
+from streamfeat.config import Settings
+from streamfeat.decoding import Bounded, Decoder, Limits, bounded_pictures, bounded_recordings
+from streamfeat.delivery import Failure
+from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, InvalidArgument
+from streamfeat.featuremap import FeatureMap
+from streamfeat.presets import ensure_bank
+from streamfeat.signals import open_corpus, open_images
+from streamfeat.signals.corpus import Skipped, Utterance
+from streamfeat.signals.pictures import Picture
+from streamfeat.signals.signal import printable
+
+
+@click.command(help="Features of recordings or pictures into a folder of .npy files, through Dask (extra: dask).")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; finished blocks stay.")
+@click.option("--bank", "--preset", "bank", help="Preset, name, hash or directory [digits-audio or digits-image].")
+@click.option("--scheduler", default="local", show_default=True, metavar="local|ADDRESS", help="A Dask scheduler.")
+@click.option("--block", "size", type=click.IntRange(1), default=256, show_default=True, help="Items in a block.")
+@limit_options
+@channels_option(default="refuse")
+@frames_option
+@with_settings
+@json_option
+def command(
+    path: Path,
+    out: Path,
+    bank: str | None,
+    scheduler: str,
+    size: int,
+    limits: Limits,
+    channels: Any,
+    frames: Any,
+    settings: Settings,
+    json_to: str | None,
+) -> int:
+    """Compute what is missing, join the blocks; report counts, rate and failures."""
+    from streamfeat.dask import compute, connect
+
+    _check_out(out)
+    entries, skipped = _entries(path)
+    name = bank or ("digits-audio" if isinstance(entries[0], Utterance) else "digits-image")
+    fmap = FeatureMap.open(
+        ensure_bank(name, Path(settings.fleet.bank_dir), say=lambda text: click.echo(text, err=True))
+    )
+    blocks = cut_blocks(entries, fmap.bank_hash, f"{channels} {frames}", size)
+    missing = [block for block in blocks if not is_kept(out, block)]
+    n_missing = sum(map(len, missing))
+    lost: dict[str, list[Failure]] = {}
+    started = time.monotonic()
+    with Decoder(limits) as decoder, progress("items", len(entries)) as advance:
+        advance(len(entries) - n_missing)
+
+        def finished(number: int, done: Done | None, failed: list[Failure]) -> None:
+            if done is None:
+                lost[missing[number].key] = failed
+            else:
+                keep(out, missing[number], done)
+            advance(len(missing[number]))
+
+        if missing:
+            items = _bounded(entries, decoder, channels, frames)
+            with connect(scheduler) as client:
+                compute(client, fmap, [items[block.first : block.last] for block in missing], finished)
+    wall_s = time.monotonic() - started
+    whole = [block for block in blocks if block.key not in lost]
+    empty = np.empty((0, fmap.n_features), fmap.bank.dtype)
+    failed = join(out, entries, whole, fmap.bank_hash, empty) + [failure for some in lost.values() for failure in some]
+    report = {
+        "path": printable(str(path)),
+        "out": printable(str(out)),
+        "bank": fmap.bank_hash,
+        "items": len(entries),
+        "answered": len(entries) - len(failed),
+        "computed": n_missing,
+        "kept": len(entries) - n_missing,
+        "blocks": _counts(blocks, missing),
+        "failed": [failure.as_dict() for failure in failed],
+        "skipped": [{"file": one.name, "reason": one.reason} for one in skipped],
+        "wall_s": round(wall_s, 3),
+        "items_per_s": round(n_missing / wall_s, 1) if n_missing else None,
+    }
+    emit(report, json_to, lambda: _print(report))
+    return EXIT_SOME_FAILED if failed else EXIT_OK
+
+
+def _counts(blocks: Sequence[Block], missing: Sequence[Block]) -> dict[str, int]:
+    return {"computed": len(missing), "kept": len(blocks) - len(missing)}
+
+
+def _check_out(out: Path) -> None:
+    """Refuse what is not a folder of ours, before the work."""
+    if out.suffix in (".zarr", ".parquet"):
+        raise click.UsageError(f"--out {out}: a folder of .npy files is written, not {out.suffix}; name it otherwise")
+    if out.exists() and not out.is_dir():
+        raise click.UsageError(f"--out {out} is a file: name a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / "blocks").is_dir():
+        raise click.UsageError(f"--out {out} holds other things: name a new folder, or one of an earlier run")
+
+
+def _entries(path: Path) -> tuple[Sequence[Entry], Sequence[Skipped]]:
+    """The recordings of a corpus; where it is none, the pictures."""
+    try:
+        corpus = open_corpus(path)
+    except InvalidArgument as error:
+        pictures = open_images([path])
+        if not pictures.entries:
+            raise InvalidArgument(f"{path}: neither recordings nor pictures found; {error.reason}") from None
+        return pictures.entries, pictures.skipped
+    return corpus.utterances, corpus.skipped
+
+
+def _bounded(entries: Sequence[Entry], decoder: Decoder, channels: Any, frames: Any) -> list[Bounded]:
+    recordings = [entry for entry in entries if isinstance(entry, Utterance)]
+    pictures = [entry for entry in entries if isinstance(entry, Picture)]
+    return bounded_recordings(recordings, decoder, channels) + bounded_pictures(pictures, decoder, frames)
+
+
+def _print(report: dict[str, Any]) -> None:
+    click.echo(f"{report['out']}: {report['answered']} of {report['items']} items, bank {report['bank'][:12]}")
+    click.echo(f"{report['computed']} computed in {report['wall_s']} s, {report['kept']} kept from before")
+    for failure in report["failed"][:10]:
+        click.echo(f"failed {failure['file']}: {failure['code']}: {failure['reason']}", err=True)
+    if len(report["failed"]) > 10:
+        click.echo(f"and {len(report['failed']) - 10} more; --json lists them all", err=True)

@@ -1,0 +1,214 @@
+"""Features through Dask: on the cores of this machine, or on the workers of a scheduler of your own. Extra `dask`.
+
+    with connect() as client:                       # or connect("tcp://host:8786")
+        compute(client, fmap, blocks, finished)     # blocks of items; streamfeat featurize
+    transform(fmap, X).compute()                    # a dask array of pictures, sounds or vectors
+
+To the bit what `FeatureMap.transform` gives: an item's feature depends on that item and the bank alone. Files are read
+here; workers need streamfeat and nothing on their disks, the bank is sent to them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfeat.bankstore import Bank
+from streamfeat.blocks import Done
+from streamfeat.delivery import Failure, Readable
+from streamfeat.errors import ConfigError, InvalidArgument, StreamfeatError, Unavailable, WorkerLost
+from streamfeat.featuremap import FeatureMap
+from streamfeat.signals.signal import Signal
+from streamfeat.threads import n_cores
+
+try:
+    import dask
+    import distributed
+except ImportError as error:
+    raise ConfigError("streamfeat.dask needs dask and distributed: pip install 'streamfeat[dask]'") from error
+
+CONNECT_S = 30.0
+"""For a scheduler to answer, and for its first worker to be there."""
+
+AHEAD = 2
+"""Blocks under way for each thread of the workers: one at work, one waiting; no more are held in memory."""
+
+
+@contextmanager
+def connect(address: str = "local", n_workers: int | None = None) -> Iterator[distributed.Client]:
+    """A client of the scheduler at this address, or of a cluster of its own, closed at the end.
+
+    Parameters
+    ----------
+    address : str
+        "local": one process a core, on this machine; else as `tcp://host:8786`.
+    n_workers : int, optional
+        Processes of a local cluster; the cores when not given.
+
+    Raises
+    ------
+    Unavailable
+        No scheduler answers there, or it has no worker.
+    """
+    with ExitStack() as stack:
+        where: Any = address
+        if address == "local":
+            where = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=n_workers or n_cores(),
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=50,
+                )
+            )
+        # a bank is sent as it is, and is larger than what Dask warns of
+        stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "4 GiB"}))
+        try:
+            client = stack.enter_context(distributed.Client(where, timeout=CONNECT_S, set_as_default=False))
+            client.wait_for_workers(1, timeout=CONNECT_S)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise Unavailable(
+                f"a Dask scheduler with a worker is needed at {address!r}: {error}; start one, or use local"
+            ) from error
+        yield client
+
+
+def compute(
+    client: distributed.Client,
+    fmap: FeatureMap,
+    blocks: Sequence[Sequence[Readable]],
+    finished: Callable[[int, Done | None, list[Failure]], None],
+) -> None:
+    """Features of every block, in the order in which they are finished.
+
+    A worker that dies is replaced, and its blocks are computed again; a block that ends every worker it is given to is
+    a failure of its items.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    fmap : FeatureMap
+    blocks : sequence of sequences of Readable
+        Read when their turn comes.
+    finished : callable
+        Called with a block's number, its features, and no failures; or None and the failures, when it was lost.
+    """
+    bank = client.submit(_same, fmap, pure=False)
+    threads = max(1, sum(client.nthreads().values()))
+    waiting = iter(range(len(blocks)))
+    under_way: dict[Any, tuple[int, _Read]] = {}
+
+    def send(number: int) -> Any:
+        read = _read(blocks[number])
+        future = client.submit(_features, bank, read.signals, pure=False)
+        under_way[future] = (number, read)
+        return future
+
+    ends = distributed.as_completed([send(number) for number in islice(waiting, AHEAD * threads)], loop=client.loop)
+    for future in ends:
+        number, read = under_way.pop(future)
+        for following in islice(waiting, 1):
+            ends.add(send(following))
+        try:
+            features, refused = future.result()
+        except distributed.scheduler.KilledWorker as error:
+            lost = [Failure(item.name, WorkerLost.code, f"{item.name}: {error}") for item in blocks[number]]
+            finished(number, None, lost)
+        else:
+            finished(number, read.done(blocks[number], features, refused), [])
+
+
+def transform(bank: FeatureMap | Bank, X: Any, rate_hz: int | None = None) -> Any:
+    """Features of a dask array, one item a row, computed where its chunks are.
+
+    Parameters
+    ----------
+    bank : FeatureMap or Bank
+    X : dask array, (N, ...)
+        Pictures (N, h, w) or (N, h, w, 3), sounds (N, samples), or arrays, in chunks of known length.
+    rate_hz : int, optional
+        Of sounds.
+
+    Returns
+    -------
+    dask array (N, D)
+        To the bit what `FeatureMap.transform` gives.
+
+    Raises
+    ------
+    InvalidArgument
+        No dask array of rows; when it is computed, a row that the bank does not take.
+    """
+    import dask.array as da
+
+    fmap = bank if isinstance(bank, FeatureMap) else FeatureMap(bank)
+    if not isinstance(X, da.Array) or X.ndim < 2:
+        raise InvalidArgument(f"a dask array with one item a row is needed, got {X!r}; dask.array.from_array makes one")
+    rows = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+    return rows.map_blocks(
+        _of_rows,
+        fmap=fmap,
+        rate_hz=rate_hz,
+        name=f"features-{dask.base.tokenize(fmap.bank_hash, rows.name, rate_hz)}",
+        drop_axis=list(range(1, X.ndim)),
+        new_axis=1,
+        chunks=(rows.chunks[0], (fmap.n_features,)),
+        dtype=np.dtype(fmap.bank.dtype),
+        meta=np.empty((0, 0), fmap.bank.dtype),
+    )
+
+
+class _Read:
+    """The signals of a block that could be read, their places in it, and the others' failures."""
+
+    def __init__(self) -> None:
+        self.signals: list[Signal] = []
+        self.places: list[int] = []
+        self.failed: dict[int, Failure] = {}
+
+    def done(self, items: Sequence[Readable], features: NDArray[Any], refused: dict[int, tuple[str, str]]) -> Done:
+        """What became of the block: those that were refused by the bank stand among the failures, by place."""
+        self.signals = []
+        failed = dict(self.failed)
+        for i, (code, reason) in refused.items():
+            failed[self.places[i]] = Failure(items[self.places[i]].name, code, reason)
+        places = tuple(place for i, place in enumerate(self.places) if i not in refused)
+        return Done(features, places, tuple(failed[place] for place in sorted(failed)))
+
+
+def _read(items: Sequence[Readable]) -> _Read:
+    read = _Read()
+    for place, item in enumerate(items):
+        try:
+            read.signals.append(item.read())
+            read.places.append(place)
+        except StreamfeatError as error:
+            read.failed[place] = Failure(item.name, error.code, error.reason)
+    return read
+
+
+def _same(fmap: FeatureMap) -> FeatureMap:
+    """The bank as a result of the graph: lost with a worker, it is made again, where scattered data would be gone."""
+    return fmap
+
+
+def _features(fmap: FeatureMap, signals: Sequence[Signal]) -> tuple[NDArray[Any], dict[int, tuple[str, str]]]:
+    """On a worker: features of the signals that the bank takes, and why it refuses the others."""
+    vectors: list[NDArray[Any]] = []
+    refused: dict[int, tuple[str, str]] = {}
+    for i, signal in enumerate(signals):
+        try:
+            vectors.append(fmap.front_end(signal))
+        except StreamfeatError as error:
+            refused[i] = (error.code, error.reason)
+    return fmap.of_vectors(np.array(vectors, np.float32).reshape(-1, fmap.bank.d)), refused
+
+
+def _of_rows(rows: NDArray[Any], fmap: FeatureMap, rate_hz: int | None) -> NDArray[Any]:
+    kind = fmap.front_end.kind
+    return fmap.transform([Signal(kind, row, rate_hz if kind == "audio" else None) for row in rows])

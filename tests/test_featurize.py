@@ -1,0 +1,69 @@
+"""`streamfeat featurize`: a folder of features that goes on where it was stopped."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfeat.featuremap import FeatureMap
+from streamfeat.presets import ensure_bank
+from streamfeat.signals import open_images
+from tests.terminal import EXECUTABLE, Terminal, terminal
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal with banks of its own."""
+    with terminal(tmp_path, run_dir=Path(tempfile.mkdtemp(prefix="sf-"))) as made:
+        yield made
+
+
+def corpus_at(folder: Path) -> Path:
+    """200 pictures in an array and one file that is no picture."""
+    folder.mkdir()
+    np.save(folder / "batch.npy", np.random.default_rng(5).integers(0, 256, (200, 20, 20), dtype=np.uint8))
+    (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nno more")
+    return folder
+
+
+def test_it_goes_on_after_a_kill_and_equals_this_process(shell: Terminal, tmp_path: Path) -> None:
+    """Killed after its first block, it keeps that block, computes the rest; the third run computes nothing."""
+    corpus, out = corpus_at(tmp_path / "corpus"), tmp_path / "features"
+    fmap = FeatureMap.open(ensure_bank("digits-image", shell.banks))
+    words = ["featurize", str(corpus), "--out", str(out), "--preset", "digits-image", "--block", "10", "--json"]
+    with subprocess.Popen(
+        [EXECUTABLE, *words], env=shell.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not list(out.glob("blocks/[!.]*")) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)  # looks again
+        process.kill()
+    ran = shell(*words)
+    assert ran.status == 3, ran
+    report = ran.json
+    assert report["blocks"]["kept"] >= 1
+    assert (report["items"], report["answered"]) == (201, 200)
+    [failure] = report["failed"]
+    assert failure["file"].endswith("broken.png")
+    assert failure["code"] == "INVALID_ARGUMENT"
+    pictures = [entry for entry in open_images([corpus]).entries if not entry.name.endswith("broken.png")]
+    features = np.load(out / "features.npy")
+    assert features.tobytes() == fmap.transform([entry.read() for entry in pictures]).tobytes()
+    assert np.load(out / "names.npy").tolist() == [entry.name for entry in pictures]
+    again = shell(*words)
+    assert (again.status, again.json["computed"], again.json["failed"]) == (3, 0, report["failed"])
+
+
+def test_what_is_no_folder_of_features_is_refused(shell: Terminal, tmp_path: Path) -> None:
+    """A folder that holds other things stays as it is; formats that are not written are named."""
+    corpus = corpus_at(tmp_path / "corpus")
+    shell("featurize", corpus, "--out", corpus).refused(64, "holds other things")
+    shell("featurize", corpus, "--out", corpus / "batch.npy").refused(64, "is a file")
+    shell("featurize", corpus, "--out", tmp_path / "x.zarr").refused(64, "a folder of .npy files is written")

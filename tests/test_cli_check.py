@@ -52,6 +52,14 @@ def test_all_well_is_status_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["check", str(tmp_path / "a.wav"), "--channels", "1"]) == 0
 
 
+def test_a_name_with_a_line_end_takes_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line a file, whatever it is called."""
+    (tmp_path / "a\nb.wav").write_bytes(b"RIFF")
+    assert run(["check", str(tmp_path)]) == 3
+    verdict, _count = capsys.readouterr().out.splitlines()
+    assert "/a\\nb.wav: " in verdict
+
+
 def test_wishes_that_no_file_can_have(capsys: pytest.CaptureFixture[str]) -> None:
     """A channel that is no number is refused before anything is read."""
     assert run(["check", "x", "--channels", "left"]) == 64

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.signals import Signal
 from streamfeat.signals.recording import Channels, one_channel
-from streamfeat.signals.signal import read_source
+from streamfeat.signals.signal import printable, read_source
 from tests.strategies import int16_samples
 
 RAMP = np.arange(6, dtype=np.int16)
@@ -120,3 +120,18 @@ def test_pipes_and_devices_are_refused_unopened(tmp_path: Path) -> None:
     for name in ("pipe.wav", "zeros.wav"):
         with pytest.raises(InvalidArgument, match=rf"^{name}: cannot be read: a pipe or device"):
             read_source(tmp_path / name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\nb.wav", "a\\nb.wav"),
+        ("\x1b[2J.wav", "\\x1b[2J.wav"),
+        ("a\u2028b.wav", "a\\u2028b.wav"),
+        (os.fsdecode(b"\xff.wav"), "\\udcff.wav"),
+        ("größe 数\u3000\u200d.wav", "größe 数\u3000\u200d.wav"),
+    ],
+)
+def test_a_name_is_shown_on_one_line(name: str, shown: str) -> None:
+    """What would end the line or move the cursor is escaped; every script stays as it is."""
+    assert printable(name) == shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,9 @@ Kind = Literal["audio", "image", "array"]
 
 MAX_FILE_BYTES = 1 << 29
 """A larger file is refused unread: ten minutes of six channels at 48 kHz and 24 bits have 518 million bytes."""
+
+_UNSEEN = ("Cc", "Zl", "Zp")
+"""Unicode categories of what is no character to look at: controls, and ends of lines and paragraphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +116,12 @@ def check_rate(rate_hz: object, where: str) -> None:
 
 
 def printable(name: str) -> str:
-    r"""A file's name as text that can be sent and printed: bytes that are no UTF-8 are shown as \udcXX."""
-    return name.encode("utf-8", "backslashreplace").decode()
+    r"""A file's name as text that can be sent and printed on one line.
+
+    Bytes that are no UTF-8 are shown as \udcXX, line ends and what a terminal would obey as \n, \x1b.
+    """
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) in _UNSEEN else c for c in shown)
 
 
 def read_source(source: Path | str | bytes, name: str | None) -> tuple[bytes, str]:

@@ -10,6 +10,7 @@ import click
 from streamfeat.cli.console import emit, json_option, progress
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.reproduce.experiment import Experiment, reproduce
+from streamfeat.reproduce.faces import FACES
 from streamfeat.reproduce.mnist import MNIST
 from streamfeat.reproduce.page import HOLDS
 from streamfeat.reproduce.qm7 import QM7
@@ -19,7 +20,8 @@ from streamfeat.reproduce.tables import tables_of
 from streamfeat.reproduce.tidigits import TIDIGITS
 from streamfeat.reproduce.xperm import XPERM
 
-EXPERIMENTS: dict[str, Experiment] = {some.name: some for some in (XPERM, MNIST, TIDIGITS, KERNEL_ERROR, QM7, ROTMNIST)}
+ORDER = (XPERM, MNIST, TIDIGITS, KERNEL_ERROR, QM7, ROTMNIST, FACES)
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in ORDER}
 """By name."""
 
 ABOUT = {
@@ -29,6 +31,7 @@ ABOUT = {
     "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
     "qm7": "energies of molecules from Coulomb matrices (Raj et al. 2017, table 1)",
     "rotmnist": "digits at any angle (Raj et al. 2017, table 2)",
+    "faces": "max-margin invariant features of faces (Pal et al. 2017)",
 }
 
 

@@ -271,6 +271,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _deviations(plan: Plan) -> list[str]:
     said = [
         "7,101 molecules at PBE0/def2-TZVP with stratified folds of their own: not qm7.mat and its folds",
+        "original matrices keep this file's order of atoms, heavy ones first; that of the paper's file may be another",
         "the rows of sorted and random Coulomb matrices were computed here; the paper takes them from Montavon et al.",
         f"random Coulomb: {plan.n_copies} randomly sorted copies of each molecule, answers averaged; Montavon et al. "
         "have more, which an exact Gram matrix does not fit",

@@ -99,3 +99,14 @@ def test_a_table_has_the_setting_that_varies_most_across() -> None:
     assert table.lines == [["a (m 100, r 4)", "0.5"]]
     split = row("a", "accuracy", 0.25, split="girl")
     assert [len(table.lines) for table in tables_of([*rows, split])] == [1, 1]
+
+
+def test_a_panel_has_the_rows_of_its_settings() -> None:
+    """A curve against n has no rows that vary something else at one n; bars have whatever `where` lets in."""
+    curve = [row("a", "accuracy", 0.5, n=n) for n in (1, 10)]
+    sweep = [row("a by m", "accuracy", 0.5, n=10, m=m) for m in (5, 7)]
+    rows = [*curve, *sweep]
+    assert Panel("", "accuracy", "n").rows(rows) == curve
+    assert Panel("", "accuracy", "m", where={"n": 10}).rows(rows) == sweep
+    assert Panel("", "accuracy", where={"n": 10}).rows(rows) == [curve[1], *sweep]
+    assert Panel("", "error", "n").rows(rows) == []

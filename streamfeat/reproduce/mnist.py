@@ -106,7 +106,9 @@ def measure_mnist(run: Run) -> Findings:
     # the whole preset is a point of every sweep
     rows += _ends(done["cdf"]["points"], extent)
     panels = [Panel(f"{metric} against labels a class", metric, "n", "x") for metric in (RLS_METRIC, NN_METRIC)]
-    panels += [Panel(f"RLS at 10 labels a class, by {what}", RLS_METRIC, what, "x") for what in ("m", "bins")]
+    panels += [
+        Panel(f"RLS at 10 labels a class, by {what}", RLS_METRIC, what, "x", {"n": SWEPT_AT}) for what in ("m", "bins")
+    ]
     return Findings(rows, _claims(rows, extent), _deviations(extent), panels)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamfeat.errors import ConfigError
+from streamfeat.reproduce.tables import settings_of
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -37,10 +38,13 @@ class Panel:
     slope: float | None = None
 
     def rows(self, rows: Rows) -> list[Mapping[str, Any]]:
-        """Those that are in it."""
+        """Those that are in it; of lines those that have no settings beside the axis and `where`."""
         wanted = {"metric": self.metric, **self.where}
         some = [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
-        return some if self.against is None else [row for row in some if self.against in row]
+        if self.against is None:
+            return some
+        settings = {self.against, *self.where}
+        return [row for row in some if set(settings_of(row)) == settings]
 
 
 def draw_panels(panels: Sequence[Panel], rows: Rows) -> list[tuple[str, bytes]]:

@@ -48,6 +48,27 @@ def test_a_short_queue_is_shared_out() -> None:
 # --- batches and turns ---
 
 
+def test_options_are_no_way_to_more_turns() -> None:
+    """One client gives each item its own options, and so has many queues, another has one: they take turns.
+
+    The worker has four items when the polite one comes; while its 20 are handled the other gets as many, and a batch.
+    """
+    fleet = Fleet(max_batch_items=4)
+    worker = fleet.worker(credit={"items": 4, "bytes": 10_000})
+    greedy, polite = fleet.client(b"greedy"), fleet.client(b"polite")
+    for n in range(200):
+        fleet.request(greedy, [signal(n)], options={"k": n})
+    fleet.request(polite, [signal(n) for n in range(20)])
+    order = []
+    while tasks := fleet.tasks(worker):
+        for task in tasks:
+            order += [item.fields["stream"] for item in task.items]
+            fleet.finish(worker, task)
+    last = max(place for place, stream in enumerate(order) if stream == run_of(b"polite"))
+    assert order[:last].count(run_of(b"greedy")) <= 4 + 20 + 4
+    assert len(order) == 220
+
+
 def test_batches_keep_to_every_limit() -> None:
     """At most max_batch_items, the worker's free items and its free bytes; one item over the bytes goes alone."""
     fleet = Fleet(max_batch_items=4)

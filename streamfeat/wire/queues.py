@@ -1,10 +1,14 @@
 """What waits for a worker: one queue for each stage, bank and set of options, and who gets what next.
 
 Fairness: within a queue each client gets the same cost (samples x what each of them meets in the bank), by deficits: a
-client with items of seconds gets one where another gets ten of a tenth. Queues take turns; each client's items stay in
-order. A batch is bounded in items, bytes and cost. One that is not full may wait for company while its worker has
-something to do: for `batch_wait_ms` from when its first item was queued, and never for more than a tenth of the time
-that an item has left.
+client with items of seconds gets one where another gets ten of a tenth. Among queues, next is the one where the client
+waits who was given least so far, in all of them: other options for each item are no way to more turns. Who comes anew
+begins where the others stand (start-time fair queueing, Goyal, Vin and Cheng 1996). Each client's items stay in order
+within a queue.
+
+A batch is bounded in items, bytes and cost. One that is not full may wait for company while its worker has something to
+do: for `batch_wait_ms` from when its first item was queued, and never for more than a tenth of the time that an item
+has left.
 
 A suspect, an item that was with a worker when it went away, goes first and alone: it waits for an idle worker, and
 the worker gets nothing else until it has answered. So an item that ends its worker takes no neighbour with it. While it
@@ -14,8 +18,9 @@ bytes. Workers that a suspect was lost with are avoided while there are others.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from streamfeat.wire.leases import Lease
@@ -72,6 +77,11 @@ class StageQueue:
         else:
             self.n_bytes -= lease.size
 
+    @property
+    def clients(self) -> Iterable[Client]:
+        """Who waits, suspects apart."""
+        return self._lines.keys()
+
     def head(self) -> Lease | None:
         """Who is next, suspects apart: of the first client in turn whose deficit covers its first item."""
         if not self._lines:
@@ -125,6 +135,9 @@ class Queues:
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
         self._by_key: OrderedDict[Key, StageQueue] = OrderedDict()
+        self._waiting: Counter[Client] = Counter()
+        self._given: dict[Client, int] = {}  # cost, since the client began to wait; what it began with counts too
+        self._begin = 0
         self.ripe_at = float("inf")
         """When what is held back for company, as of the last `assign`, is to be assigned at the latest."""
 
@@ -134,6 +147,8 @@ class Queues:
         self._queue(lease).put(lease)
 
     def _enter(self, lease: Lease, now: float) -> None:
+        self._waiting[lease.client] += 1
+        self._given.setdefault(lease.client, self._begin)
         lease.since = now
         lease.ripe = now + min(self._limits.wait_s, (lease.deadline - now) / 10)
 
@@ -147,6 +162,7 @@ class Queues:
         """Take out a queued lease."""
         key = _key(lease)
         self._by_key[key].remove(lease)
+        self._leave(lease)
         if not self._by_key[key]:
             del self._by_key[key]
 
@@ -154,20 +170,40 @@ class Queues:
         """Give out what can be given, batch by batch; the caller notes each with `Worker.take` before the next."""
         held: set[Worker] = set()
         self.ripe_at = float("inf")
-        given = True
-        while given:
-            given = False
-            for key in tuple(self._by_key):
-                queue = self._by_key[key]
-                workers = workers_of(key[0])
-                worker, batch = self._choose(queue, workers, held, now) if workers else (None, [])
-                if worker is not None:
-                    if queue:
-                        self._by_key.move_to_end(key)
-                    else:
-                        del self._by_key[key]
-                    given = True
-                    yield worker, batch
+        turns = [(self._rank(queue), n, key) for n, (key, queue) in enumerate(self._by_key.items())]
+        heapq.heapify(turns)
+        while turns:
+            rank, n, key = heapq.heappop(turns)
+            queue = self._by_key[key]
+            if (now_rank := self._rank(queue)) > rank:  # its client got something elsewhere meanwhile
+                heapq.heappush(turns, (now_rank, n, key))
+                continue
+            workers = workers_of(key[0])
+            worker, batch = self._choose(queue, workers, held, now) if workers else (None, [])
+            if worker is None:  # nor later: what is given out leaves less room
+                continue
+            self._begin = max(self._begin, rank)
+            for lease in batch:
+                self._given[lease.client] += lease.cost
+                self._leave(lease)
+            if queue:
+                self._by_key.move_to_end(key)
+                heapq.heappush(turns, (self._rank(queue), n + len(turns) + 1, key))
+            else:
+                del self._by_key[key]
+            yield worker, batch
+
+    def _rank(self, queue: StageQueue) -> int:
+        """What the least served of its clients was given; a suspect waits for nobody."""
+        if queue.suspects:
+            return 0
+        return 0 if len(self._by_key) == 1 else min(self._given[client] for client in queue.clients)
+
+    def _leave(self, lease: Lease) -> None:
+        """Nothing is remembered of a client that waits for nothing."""
+        self._waiting[lease.client] -= 1
+        if not self._waiting[lease.client]:
+            del self._waiting[lease.client], self._given[lease.client]
 
     def counts(self) -> Iterator[tuple[Key, int, int]]:
         """Each key, how many wait under it and what they weigh."""

@@ -22,17 +22,14 @@ class Link:
         How long each piece is held back.
     holed : bool
         Nothing passes any more, and nobody is told: a half-open connection.
-    flip : bool
-        A bit of the next piece towards the port is changed; then it is False again.
     """
 
     def __init__(self, port: int) -> None:
         self._to = port
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
-        self.delay_s, self.holed, self.flip = 0.0, False, False
+        self.delay_s, self.holed = 0.0, False
         self._ends: dict[socket.socket, socket.socket] = {}
-        self._towards_port: set[socket.socket] = set()
         self._late: deque[tuple[float, socket.socket, bytes]] = deque()
         self._over, self._cut = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -75,7 +72,6 @@ class Link:
             client.close()
             return
         self._ends |= {client: broker, broker: client}
-        self._towards_port.add(client)
 
     def _take(self, end: socket.socket) -> None:
         try:
@@ -86,12 +82,8 @@ class Link:
         if not data:
             for one in (end, other):
                 self._ends.pop(one, None)
-                self._towards_port.discard(one)
                 one.close()
             return
-        if self.flip and end in self._towards_port:
-            self.flip = False
-            data = data[:-1] + bytes([data[-1] ^ 1])
         self._late.append((time.monotonic() + self.delay_s, other, data))
 
     def _drop_all(self) -> None:
@@ -100,7 +92,6 @@ class Link:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close as a reset
             end.close()
         self._ends.clear()
-        self._towards_port.clear()
         self._late.clear()
 
 

@@ -217,10 +217,14 @@ def open_dealer(
 def connect_again(socket_: zmq.Socket[bytes], endpoint: str) -> None:
     """Give a silent connection up and make another: it may be half open, or one that the other side has given up.
 
-    libzmq finds out for itself in 20 s. (After a frame that fails CURVE's check it keeps the connection, and reads
-    nothing more from it.)
+    libzmq finds out about a half-open one for itself in 20 s; one that broke the protocol, by a changed bit, it ends
+    for good and does not make again.
     """
-    socket_.disconnect(endpoint)
+    try:
+        socket_.disconnect(endpoint)
+    except zmq.ZMQError as error:
+        if error.errno != errno.ENOENT:  # ended already
+            raise
     socket_.connect(endpoint)
 
 

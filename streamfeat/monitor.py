@@ -24,16 +24,15 @@ from streamfeat.errors import (
     WrongServerKey,
 )
 
-_MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
-_CRYPTOGRAPHIC = 0x11000001
 _CERTAIN = 3
-"""Handshakes cut short in a row after which the other side is asked for its greeting: one or two are a broker that was
-just stopped."""
+"""Handshakes cut short in a row by a broker with keys that mean another key: one or two mean that it was stopped."""
 
 GREETING_S = 1.0
 """How long a greeting is waited for; the whole of it is 64 bytes, from a broker on any network at once."""
 
-_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
+_GREETING_BYTES = 64
+_OUR_WORDS = b"\xff" + bytes(8) + b"\x7f\x03\x01"
+"""Signature and version, after which the other side says all of its own; another mechanism would end it before that."""
 
 _WATCHED = (
     zmq.EVENT_CONNECTED
@@ -44,8 +43,10 @@ _WATCHED = (
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 )
+"""Not EVENT_HANDSHAKE_FAILED_PROTOCOL. libzmq 4.3.5 says it too of a frame that fails CURVE's check long after the
+handshake, and sending the event overwrites the errno by which the connection would be ended: it stays, is read no more,
+and when the peer closes it the whole process is aborted (`Assertion failed: !_io_error`)."""
 
 
 class Monitor:
@@ -63,7 +64,7 @@ class Monitor:
         """How often each event came, by its name in small letters: `handshake_failed_auth`, `disconnected`."""
         self._cut_short = 0
         self._n_made = 0
-        self._mismatch = self._unknown = False
+        self._news = self._unknown = False
 
     @property
     def fd(self) -> zmq.Socket[bytes]:
@@ -77,19 +78,19 @@ class Monitor:
                 event = parse_monitor_message(self._events.recv_multipart(zmq.DONTWAIT))
             except zmq.Again:
                 return
-            kind, value = zmq.Event(event["event"]), event["value"]
-            name = str(kind.name).lower()
-            if kind == zmq.Event.HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
-                name, self._mismatch = "handshake_failed_mechanism", True
-            elif kind == zmq.Event.HANDSHAKE_FAILED_PROTOCOL and value == _CRYPTOGRAPHIC:
-                name = "handshake_failed_key"
-            elif kind == zmq.Event.HANDSHAKE_FAILED_AUTH:
+            kind = zmq.Event(event["event"])
+            self.counts[str(kind.name).lower()] += 1
+            if kind == zmq.Event.HANDSHAKE_FAILED_AUTH:
                 self._unknown = True
-            elif kind == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
-                self._cut_short += 1
+            elif kind == zmq.Event.DISCONNECTED:
+                self._cut_short, self._news = self._cut_short + 1, True
             elif kind == zmq.Event.HANDSHAKE_SUCCEEDED:
-                self._cut_short, self._mismatch, self._unknown = 0, False, False
-            self.counts[name] += 1
+                self._cut_short, self._news, self._unknown = 0, False, False
+
+    @property
+    def n_unfinished(self) -> int:
+        """Connections that were taken and whose handshake did not succeed, or not yet."""
+        return self.counts["accepted"] - self.counts["handshake_succeeded"]
 
     def made_again(self) -> bool:
         """Whether the connection was made anew since the last call: what was under way in the old one is lost."""
@@ -107,28 +108,30 @@ class Monitor:
             Name of the key that the socket shows; None without.
         """
         self.look()
-        if self._mismatch and key is None:
-            return NoKey(
-                f"{endpoint}: the broker wants a key and this side shows none; "
-                "set auth.key and auth.server (`streamfeat keygen` makes them)"
-            )
-        if self._mismatch and key is not None:
-            return _without_keys(endpoint, key)
         if self._unknown:
             return Unauthenticated(
                 f"{endpoint}: the broker does not take the key {key!r} here: it is unknown, revoked or without the "
                 f"right; have {key}.pub put into its folder of authorised keys"
             )
-        if self._cut_short >= _CERTAIN and key is not None and not self.counts["handshake_succeeded"]:
-            self._cut_short = 0
-            mechanism = greeted_with(endpoint)
-            if mechanism == "CURVE":
-                return WrongServerKey(
-                    f"{endpoint}: the broker is not the one whose public key is in auth.server; "
-                    "get its server.pub again from whoever runs it"
-                )
-            if mechanism:
-                return _without_keys(endpoint, key)
+        if not self._news or self.counts["handshake_succeeded"] or not endpoint.startswith("tcp://"):
+            return None
+        self._news = False
+        mechanism = greeted_with(endpoint)
+        if mechanism == "CURVE" and key is None:
+            return NoKey(
+                f"{endpoint}: the broker wants a key and this side shows none; "
+                "set auth.key and auth.server (`streamfeat keygen` makes them)"
+            )
+        if mechanism not in ("", "CURVE") and key is not None:
+            return ServerWithoutKeys(
+                f"{endpoint}: whoever listens there takes no keys, and this side has {key!r}; nothing was sent. "
+                "Check the endpoint, or give the broker its key"
+            )
+        if mechanism == "CURVE" and self._cut_short >= _CERTAIN:
+            return WrongServerKey(
+                f"{endpoint}: the broker is not the one whose public key is in auth.server; "
+                "get its server.pub again from whoever runs it"
+            )
         return None
 
     def absent(self, endpoint: str, waited: str) -> Unavailable:
@@ -161,14 +164,7 @@ def greeted_with(endpoint: str) -> str:
     heard = b""
     with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), GREETING_S) as other:
         other.settimeout(GREETING_S)
-        other.sendall(_GREETING)
-        while len(heard) < len(_GREETING) and (piece := other.recv(len(_GREETING) - len(heard))):
+        other.sendall(_OUR_WORDS)
+        while len(heard) < _GREETING_BYTES and (piece := other.recv(_GREETING_BYTES - len(heard))):
             heard += piece
-    return heard[12:32].rstrip(b"\0").decode("ascii", "replace") if len(heard) == len(_GREETING) else ""
-
-
-def _without_keys(endpoint: str, key: str) -> ServerWithoutKeys:
-    return ServerWithoutKeys(
-        f"{endpoint}: whoever listens there takes no keys, and this side has {key!r}; nothing was sent. "
-        "Check the endpoint, or give the broker its key"
-    )
+    return heard[12:32].rstrip(b"\0").decode("ascii", "replace") if len(heard) == _GREETING_BYTES else ""

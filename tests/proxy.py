@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from typing import Literal
 
 LOOK_S = 0.005
 
@@ -22,6 +23,8 @@ class Link:
         How long each piece is held back.
     holed : bool
         Nothing passes any more, and nobody is told: a half-open connection.
+    flip : "", "there" or "back"
+        A bit of the next piece to the port, or from it, is changed; then it is "" again.
     """
 
     def __init__(self, port: int) -> None:
@@ -29,7 +32,9 @@ class Link:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self.delay_s, self.holed = 0.0, False
+        self.flip: Literal["", "there", "back"] = ""
         self._ends: dict[socket.socket, socket.socket] = {}
+        self._towards_port: set[socket.socket] = set()
         self._late: deque[tuple[float, socket.socket, bytes]] = deque()
         self._over, self._cut = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -72,6 +77,7 @@ class Link:
             client.close()
             return
         self._ends |= {client: broker, broker: client}
+        self._towards_port.add(client)
 
     def _take(self, end: socket.socket) -> None:
         try:
@@ -82,8 +88,12 @@ class Link:
         if not data:
             for one in (end, other):
                 self._ends.pop(one, None)
+                self._towards_port.discard(one)
                 one.close()
             return
+        if self.flip == ("there" if end in self._towards_port else "back"):
+            self.flip = ""
+            data = data[:-1] + bytes([data[-1] ^ 1])
         self._late.append((time.monotonic() + self.delay_s, other, data))
 
     def _drop_all(self) -> None:
@@ -92,6 +102,7 @@ class Link:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close as a reset
             end.close()
         self._ends.clear()
+        self._towards_port.clear()
         self._late.clear()
 
 

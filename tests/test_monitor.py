@@ -71,7 +71,7 @@ def watched(endpoint: str, credentials: Credentials) -> Iterator[Monitor]:
 
 def n_cut(monitor: Monitor) -> int:
     """Handshakes that came to nothing."""
-    return sum(n for name, n in monitor.counts.items() if name.startswith("handshake_failed"))
+    return monitor.counts["disconnected"]
 
 
 def drop(_taken: socket.socket) -> None:

@@ -123,13 +123,13 @@ def test_keys_that_fit_are_let_in(guarded: Guarded) -> None:
 
 
 MATRIX: dict[str, tuple[Callable[[Guarded], Credentials | None], type[Exception], tuple[str, ...]]] = {
-    "no key": (lambda _: None, NoKey, ("events", "front", "handshake_failed")),
+    "no key": (lambda _: None, NoKey, ("events", "front", "handshake_unfinished")),
     "unknown key": (lambda g: g.credentials("stranger"), Unauthenticated, ("turned_away", "unknown_key")),
     "a worker's key at the front": (lambda g: g.credentials("worker"), Unauthenticated, ("turned_away", "no_right")),
     "wrong server key": (
         lambda g: g.credentials("alice", "impostor"),
         WrongServerKey,
-        ("events", "front", "handshake_failed"),
+        ("events", "front", "handshake_unfinished"),
     ),
 }
 

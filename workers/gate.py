@@ -70,7 +70,10 @@ class Gate:
 
     def events(self) -> dict[str, dict[str, int]]:
         """What happened to the connections at each door, counted."""
-        return {door: dict(monitor.counts) for door, monitor in self._monitors.items()}
+        return {
+            door: {**monitor.counts, "handshake_unfinished": monitor.n_unfinished}
+            for door, monitor in self._monitors.items()
+        }
 
     def turn(self, ready: Collection[Any], now: float) -> None:
         """Answer the handshakes that wait, after a look at the folder of keys; `ready` is what the poller named."""

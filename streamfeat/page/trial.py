@@ -48,10 +48,10 @@ class Stages:
     state: Path | None = None
 
     def known(self, role: str) -> list[str]:
-        """Of the models (role "learner") or of the indexes ("index"); looked for anew at each call."""
+        """Of the models (role "learner") or of the indexes ("index"), those given first; looked for anew each time."""
         given, pattern = {"learner": (self.models, "*/model-*"), "index": (self.indexes, "*/log.sqlite")}[role]
         found = () if self.state is None else (path.parent.name for path in (self.state / role).glob(pattern))
-        return sorted({*given, *found})[:MOST_STAGES]
+        return list(dict.fromkeys([*given, *sorted(found)]))[:MOST_STAGES]
 
 
 class Trial:

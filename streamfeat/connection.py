@@ -204,6 +204,8 @@ class Connection:
         """Greet the broker anew over a connection that was made anew: its welcome has everything open sent again."""
         if self._monitor is not None and self._monitor.made_again():
             self._session.cut(now)
+        if self._monitor is not None and self._monitor.given_up():
+            connect_again(self._live_socket(), self.endpoint)
 
     def _listen(self) -> None:
         while True:
@@ -228,6 +230,7 @@ class Connection:
     def _talk(self, now: float) -> bool:
         """Say what is due and send what credit allows; False if the socket takes no more, or is not connected yet."""
         if self._session.state == "greeting" and not self._live_socket().poll(0, zmq.POLLOUT):
+            self._look(now)
             return False
         was = self._session.state
         messages = self._session.due(now)

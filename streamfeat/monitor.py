@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections import Counter
 
 import zmq
@@ -26,6 +27,9 @@ from streamfeat.errors import (
 
 _CERTAIN = 3
 """Handshakes cut short in a row by a broker with keys that mean another key: one or two mean that it was stopped."""
+
+GIVEN_UP_S = 0.2
+"""After the end of a connection libzmq says within microseconds that it tries again; the rest is for busy machines."""
 
 GREETING_S = 1.0
 """How long a greeting is waited for; the whole of it is 64 bytes, from a broker on any network at once."""
@@ -64,6 +68,7 @@ class Monitor:
         """How often each event came, by its name in small letters: `handshake_failed_auth`, `disconnected`."""
         self._cut_short = 0
         self._n_made = 0
+        self._ended_at: float | None = None
         self._news = self._unknown = False
 
     @property
@@ -84,6 +89,9 @@ class Monitor:
                 self._unknown = True
             elif kind == zmq.Event.DISCONNECTED:
                 self._cut_short, self._news = self._cut_short + 1, True
+                self._ended_at = time.monotonic()
+            elif kind in (zmq.Event.CONNECT_RETRIED, zmq.Event.CONNECTED):
+                self._ended_at = None
             elif kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._cut_short, self._news, self._unknown = 0, False, False
 
@@ -97,6 +105,17 @@ class Monitor:
         self.look()
         before, self._n_made = self._n_made, self.counts["handshake_succeeded"]
         return 0 < before < self._n_made
+
+    def given_up(self) -> bool:
+        """Whether libzmq ended the connection and does not make it again, said once: then `connect_again`.
+
+        It makes again what was cut, and says so at once; not what broke the protocol, as a changed bit does.
+        """
+        self.look()
+        if self._ended_at is None or time.monotonic() - self._ended_at < GIVEN_UP_S:
+            return False
+        self._ended_at = None
+        return True
 
     def refused(self, endpoint: str, key: str | None) -> Unauthenticated | None:
         """Why there will be no connection however long one waits; None while there may be one.

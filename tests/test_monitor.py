@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -115,3 +115,28 @@ def test_a_broker_with_another_key_is_told(tmp_path: Path, credentials: Credenti
                     assert time.monotonic() < deadline, monitor.counts
                     time.sleep(0.02)
     assert isinstance(refusal, WrongServerKey)
+
+
+def test_what_broke_the_protocol_is_given_up_once(credentials: Credentials) -> None:
+    """libzmq tries again by itself where a connection was dropped, and not where nonsense came for a greeting."""
+
+    def babble(taken: socket.socket) -> None:
+        taken.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NONSENSE".ljust(52, b"\0"))
+        taken.settimeout(1)
+        with suppress(OSError):
+            while taken.recv(64):
+                pass
+
+    with listener(drop) as endpoint, watched(endpoint, credentials) as monitor:
+        deadline = time.monotonic() + 60
+        while n_cut(monitor) < 3:
+            assert not monitor.given_up()
+            assert time.monotonic() < deadline, monitor.counts
+            time.sleep(0.02)
+    with listener(babble) as endpoint, watched(endpoint, credentials) as monitor:
+        deadline = time.monotonic() + 60
+        while not monitor.given_up():
+            assert time.monotonic() < deadline, monitor.counts
+            time.sleep(0.02)
+        assert n_cut(monitor) == 1
+        assert not monitor.given_up()

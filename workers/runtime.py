@@ -193,6 +193,8 @@ class Runtime:
         """Greet the broker afresh over a connection that was made anew."""
         if self._monitor.made_again() and self._session.cut(now):
             self._let_go("the connection was cut")
+        if self._monitor.given_up():
+            connect_again(self._socket, self._connect)
 
     def _hear(self, frames: list[bytes]) -> None:
         now = time.monotonic()
@@ -295,6 +297,8 @@ class Runtime:
                 self._send(message)
             if messages:  # once a heartbeat, however busy
                 self._look(now)
+        else:
+            self._look(now)
         self._send_waiting()
         self._notifier.beat(now)
 

@@ -169,9 +169,8 @@ class Runtime:
 
     def _wait_s(self, now: float) -> float:
         session_s = self._session.wait_s(now) or CONNECT_EVERY_S  # 0: due, but the socket is not connected
-        full_s = (
-            0.01 if self._outbox.waiting and self._session.state != "greeting" else float("inf")
-        )  # the socket's queue is
+        # what could not be sent, the socket's queue being full
+        full_s = 0.01 if self._outbox.waiting and self._session.state != "greeting" else float("inf")
         return max(0.0, min(session_s, full_s, self._notifier.wait_s(now), self._drain_until - now))
 
     def _listen(self, wait_s: float) -> None:

@@ -111,9 +111,10 @@ class Connection:
         self.check_owner()
         for message in self._session.finish("client closed", time.monotonic()):
             self._send(message)
+        nobody = not self._connected
         if self._monitor is not None:
             self._monitor.close()
-        self._socket.close()
+        self._socket.close(linger=0 if nobody else None)
         self._context.term()
         self._socket = self._monitor = self._context = None
 
@@ -167,12 +168,12 @@ class Connection:
         now = time.monotonic()
         blocked = not self._talk(now)
         if n_ended == self._n_ended:
-            # an unconnected socket wakes the poll; the session itself is due at once then, so it has no say
+            # unconnected, the session is due at once, so it has no say
             session_s = HELLO_PAUSES_S[0] if blocked else self._session.wait_s(now)
             wait_s = min(wait_s, self._open.wait_s(now), session_s)
-            if self._wake(wait_s, zmq.POLLIN | (zmq.POLLOUT if blocked else 0)):
+            if self._wake(wait_s, zmq.POLLIN | (zmq.POLLOUT if blocked and self._connected else 0)):
                 self._listen()
-        answering = "answers" if self._session.state == "ready" else "does not answer"
+        answering = "answers" if self._session.state == "ready" and self._connected else "does not answer"
         outcomes, cancel = self._open.expire(time.monotonic(), f"the broker at {self.endpoint} {answering}")
         self._end(outcomes)
         if cancel is not None:
@@ -199,6 +200,11 @@ class Connection:
         if self._monitor is not None and self._monitor.fd in ready:
             self._look(time.monotonic())
         return socket_ in ready
+
+    @property
+    def _connected(self) -> bool:
+        """Whether anybody hears: what is said to nobody waits in a queue, and would be computed when somebody comes."""
+        return self._monitor is not None and self._monitor.connected
 
     def _look(self, now: float) -> None:
         """Greet the broker anew over a connection that was made anew: its welcome has everything open sent again."""
@@ -229,8 +235,9 @@ class Connection:
 
     def _talk(self, now: float) -> bool:
         """Say what is due and send what credit allows; False if the socket takes no more, or is not connected yet."""
-        if self._session.state == "greeting" and not self._live_socket().poll(0, zmq.POLLOUT):
+        if not self._connected:
             self._look(now)
+        if not self._connected:
             return False
         was = self._session.state
         messages = self._session.due(now)

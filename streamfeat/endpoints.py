@@ -205,7 +205,9 @@ def open_dealer(
     socket_ = context.socket(zmq.DEALER)
     _set(socket_, linger_ms)
     socket_.set(zmq.IDENTITY, peer.encode())
-    socket_.set(zmq.IMMEDIATE, 1)  # else what is said to nobody waits in a queue, and is computed when somebody comes
+    # Not IMMEDIATE: libzmq 4.3.5 then ends the queue of what came when a connection is cut, and where that is between
+    # two frames of a message being read, it aborts the process (`Assertion failed: !_more`). Whoever has said something
+    # to nobody asks the monitor first whether there is a connection.
     socket_.set(zmq.RECONNECT_IVL, 100)
     socket_.set(zmq.RECONNECT_IVL_MAX, 2000)
     if credentials is not None and is_tcp(endpoint):

@@ -66,6 +66,8 @@ class Monitor:
         self._events = socket.get_monitor_socket(_WATCHED)
         self.counts: Counter[str] = Counter()
         """How often each event came, by its name in small letters: `handshake_failed_auth`, `disconnected`."""
+        self.connected = False
+        """Whether a peer's socket had a connection as of the last look."""
         self._cut_short = 0
         self._n_made = 0
         self._ended_at: float | None = None
@@ -89,11 +91,11 @@ class Monitor:
                 self._unknown = True
             elif kind == zmq.Event.DISCONNECTED:
                 self._cut_short, self._news = self._cut_short + 1, True
-                self._ended_at = time.monotonic()
+                self._ended_at, self.connected = time.monotonic(), False
             elif kind in (zmq.Event.CONNECT_RETRIED, zmq.Event.CONNECTED):
                 self._ended_at = None
             elif kind == zmq.Event.HANDSHAKE_SUCCEEDED:
-                self._cut_short, self._news, self._unknown = 0, False, False
+                self._cut_short, self._news, self._unknown, self.connected = 0, False, False, True
 
     @property
     def n_unfinished(self) -> int:

@@ -142,7 +142,7 @@ class Runtime:
             self._notifier.say(STOPPING)
             self._handler.close()
             self._monitor.close()
-            self._socket.close()
+            self._socket.close(linger=None if self._monitor.connected else 0)
             context.term()
         if self._session.refusal is not None:
             raise self._session.refusal
@@ -286,7 +286,9 @@ class Runtime:
             self._outbox.post(message)
 
     def _talk(self, now: float) -> None:
-        if self._session.state != "greeting" or self._socket.poll(0, zmq.POLLOUT):
+        if not self._monitor.connected:
+            self._look(now)
+        if self._monitor.connected:
             was = self._session.state
             messages = self._session.due(now)
             if was == "ready" and self._session.state == "greeting":  # silence
@@ -296,8 +298,6 @@ class Runtime:
                 self._send(message)
             if messages:  # once a heartbeat, however busy
                 self._look(now)
-        else:
-            self._look(now)
         self._send_waiting()
         self._notifier.beat(now)
 

@@ -51,6 +51,7 @@ from streamfeat.errors import ConfigError
 from streamfeat.groups import acts_on_waveforms
 from streamfeat.layer2 import NONE, Layer2, layer2_table, read_layer2
 from streamfeat.pooling import Nystrom, Pooling, cells_of, pooling_table, read_pooling
+from streamfeat.spec import did_you_mean
 from streamfeat.templates import SOURCES, Source, read_source, source_table
 from streamfeat.windows import Whole, Window, read_window, window_table
 
@@ -244,7 +245,8 @@ class BankSpec:
     def preset(cls, name: str) -> BankSpec:
         """A spec that comes with streamfeat; `presets()` lists the names."""
         if name not in presets():
-            raise ConfigError(f"no preset is called {name!r}; there are {', '.join(presets())}")
+            there = presets()
+            raise ConfigError(f"no preset is called {name!r}{did_you_mean(name, there)}; there are {', '.join(there)}")
         return cls.from_toml(_preset_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
     def as_dict(self) -> dict[str, Any]:

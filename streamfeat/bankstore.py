@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,7 @@ from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema, the_on
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
 from streamfeat.readout import READOUT, readout_arrays
+from streamfeat.spec import did_you_mean
 from streamfeat.streams import Stream
 
 FORMAT = "streamfeat-bank-1"
@@ -278,13 +279,15 @@ def list_banks(root: Path) -> list[Path]:
     return sorted(manifest.parent for manifest in root.glob(f"[!.]*/{MANIFEST}")) if root.is_dir() else []
 
 
-def find_bank(root: Path, wanted: str) -> Path:
+def find_bank(root: Path, wanted: str, *, presets: Iterable[str] = ()) -> Path:
     """The directory of a bank: by its path, its name (the one saved last, if several), or the start of its hash.
+
+    `presets` are names that may have been meant too, where there is no such bank.
 
     Raises
     ------
     NotFound
-        Listing what there is.
+        Naming the nearest, and listing what there is.
     ConfigError
         The start of a hash fits several banks.
     """
@@ -301,7 +304,8 @@ def find_bank(root: Path, wanted: str) -> Path:
         if hashed:
             return hashed[0]
     there = ", ".join(f.name for f in folders) or "none"
-    raise NotFound(f"no bank {wanted!r} in {root}; there are: {there}; `streamfeat bank build` makes one")
+    nearest = did_you_mean(wanted, [*(f.name[:-13] for f in folders), *presets])
+    raise NotFound(f"no bank {wanted!r} in {root}{nearest}; there are: {there}; `streamfeat bank build` makes one")
 
 
 def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:

@@ -14,8 +14,8 @@ from types import FrameType
 import click
 
 from streamfeat import __version__
+from streamfeat.cli.guidance import Commands, examples
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
-from streamfeat.spec import did_you_mean
 
 COMMANDS = {
     "admin": "drain, resume and reload workers of a running fleet",
@@ -46,7 +46,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Commands):
     """Commands by name, imported when asked for, so that `streamfeat --help` costs no NumPy."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -61,21 +61,21 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word; the nearest one is named where there is none."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, from COMMANDS alone."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "streamfeat stream tidigits",
+        "streamfeat push pictures --out features.npz",
+        "streamfeat serve --bank digits-audio",
+    ),
+)
 @click.version_option(__version__, prog_name="streamfeat")
 @click.option("--trace", is_flag=True, help="Show the whole trace of an unexpected error.")
 def cli(trace: bool) -> None:

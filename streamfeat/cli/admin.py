@@ -6,13 +6,23 @@ import click
 
 from streamfeat.admin import ask
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import Settings
 from streamfeat.inquiry import credentials_for
 from streamfeat.wire.messages import Message
 
 
-@click.command(help="drain WORKER, resume WORKER, reload [WORKER]: orders to a running fleet.")
-@click.argument("act", type=click.Choice(["drain", "resume", "reload"]))
+@click.command(
+    help="drain WORKER, resume WORKER, reload [WORKER]: orders to a running fleet.",
+    epilog=examples(
+        "# the worker gives back what it has and takes nothing new",
+        "streamfeat admin drain features-1",
+        "streamfeat admin resume features-1",
+        "# every worker looks for newer banks and models",
+        "streamfeat admin reload",
+    ),
+)
+@click.argument("act", type=OneOf(["drain", "resume", "reload"]))
 @click.argument("worker", required=False)
 @with_settings
 @json_option

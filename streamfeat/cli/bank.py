@@ -11,6 +11,7 @@ import click
 
 from streamfeat.bank import Bank, compare_features, find_bank, list_banks, materialise, open_bank, other_chance
 from streamfeat.cli.console import emit, json_option, with_settings, written_file
+from streamfeat.cli.guidance import Commands, OneOf, examples
 from streamfeat.config import Settings
 from streamfeat.contactsheet import contact_sheet
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK, InvalidArgument, StreamfeatError
@@ -23,12 +24,29 @@ N_COMPARED = 16
 """Random vectors whose features both forms of a bank compute; each costs a pass over every orbit."""
 
 
-@click.group(help="Build, list, show, verify, materialise and teach banks.")
+@click.group(
+    cls=Commands,
+    help="Build, list, show, verify, materialise and teach banks.",
+    epilog=examples(
+        "streamfeat bank build digits-audio",
+        "streamfeat bank list",
+        "streamfeat bank show digits-audio --png digits.png",
+    ),
+)
 def command() -> None:
     """Group of the bank commands."""
 
 
-@command.command(help=f"Build a bank from a preset ({', '.join(preset_names())}) or a spec file (.toml).")
+@command.command(
+    help=f"Build a bank from a preset ({', '.join(preset_names())}) or a spec file (.toml).",
+    epilog=examples(
+        "streamfeat bank build digits-audio",
+        "# templates from pictures of yours",
+        "streamfeat bank build faces --from pictures",
+        "# no orbits: what invariance is compared with",
+        "streamfeat bank build digits-image --plain",
+    ),
+)
 @click.argument("spec")
 @click.option(
     "--from",
@@ -49,7 +67,14 @@ def build(spec: str, sources: tuple[Path, ...], plain: bool, settings: Settings,
     emit(report, json_to, lambda: _print(report))
 
 
-@command.command("list", help="Banks that are there, and presets that can be built.")
+@command.command(
+    "list",
+    help="Banks that are there, and presets that can be built.",
+    epilog=examples(
+        "streamfeat bank list",
+        "streamfeat bank list --bank-dir /var/lib/streamfeat/banks --json",
+    ),
+)
 @with_settings
 @json_option
 def list_(settings: Settings, json_to: str | None) -> None:
@@ -73,7 +98,13 @@ def list_(settings: Settings, json_to: str | None) -> None:
     emit(report, json_to, text)
 
 
-@command.command(help="Describe a bank; --png draws templates (rows) and their orbits (columns), or patches and cells.")
+@command.command(
+    help="Describe a bank; --png draws templates (rows) and their orbits (columns), or patches and cells.",
+    epilog=examples(
+        "streamfeat bank show digits-audio",
+        "streamfeat bank show digits-image --png sheet.png --templates 12",
+    ),
+)
 @click.argument("bank")
 @click.option(
     "--png",
@@ -100,7 +131,13 @@ def show(bank: str, png: Path | None, templates: int, elements: int, settings: S
     emit(report, json_to, text)
 
 
-@command.command(help="Recompute the hashes of banks: all of them, or those named.")
+@command.command(
+    help="Recompute the hashes of banks: all of them, or those named.",
+    epilog=examples(
+        "streamfeat bank verify",
+        "streamfeat bank verify digits-audio",
+    ),
+)
 @click.argument("banks", nargs=-1)
 @with_settings
 @json_option
@@ -125,7 +162,13 @@ def verify(banks: tuple[str, ...], settings: Settings, json_to: str | None) -> i
     return EXIT_OK if ok else EXIT_CONFIG
 
 
-@command.command("materialize", help="Write the dense form of a bank: every template moved by every element.")
+@command.command(
+    "materialize",
+    help="Write the dense form of a bank: every template moved by every element.",
+    epilog=examples(
+        "streamfeat bank materialize global-image",
+    ),
+)
 @click.argument("bank")
 @with_settings
 @json_option
@@ -151,10 +194,16 @@ def materialize(bank: str, settings: Settings, json_to: str | None) -> None:
 @command.command(
     help="Teach a bank by labelled recordings or pictures, and save it as BANK-BY: its features go through what was "
     "learned. mmif: SVMs on random subsets of the labels. whitening: less of what differs inside a label. pca, random: "
-    "fewer numbers, labels left aside."
+    "fewer numbers, labels left aside.",
+    epilog=examples(
+        "# features of 100 numbers: principal directions of your pictures",
+        "streamfeat bank teach digits-image --by pca --numbers 100 --from pictures",
+        "# recordings in a folder a word",
+        "streamfeat bank teach digits-audio --by whitening --from tidigits",
+    ),
 )
 @click.argument("bank")
-@click.option("--by", required=True, type=click.Choice(get_args(By)))
+@click.option("--by", required=True, type=OneOf(get_args(By)))
 @click.option(
     "--from",
     "source",

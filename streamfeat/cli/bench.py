@@ -19,6 +19,7 @@ from streamfeat.bench.templates import QUICK as QUICK_TEMPLATES
 from streamfeat.bench.templates import Digits, compare_templates
 from streamfeat.bench.templates import Plan as TemplatesPlan
 from streamfeat.cli.console import emit, json_option, written_file
+from streamfeat.cli.guidance import Commands, examples
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.errors import ConfigError
 
@@ -37,7 +38,14 @@ plot_option = click.option(
 )
 
 
-@click.group(help="Measure what features cost, beside the best that could be done otherwise.")
+@click.group(
+    cls=Commands,
+    help="Measure what features cost, beside the best that could be done otherwise.",
+    epilog=examples(
+        "streamfeat bench kernels --quick",
+        "streamfeat bench fleet --quick",
+    ),
+)
 def command() -> None:
     """What can be measured, one command each."""
 
@@ -45,7 +53,11 @@ def command() -> None:
 @command.command(
     help="Fast transforms against sgemm with the same pooling and against the paper's NumPy; the dense path; the "
     "roofline; time against m, |G|, d, batch and items in memory. One thread a side, turn about, in under ten minutes. "
-    "A picture of the growth is put beside the JSON file."
+    "A picture of the growth is put beside the JSON file.",
+    epilog=examples(
+        "streamfeat bench kernels --quick",
+        "streamfeat bench kernels --json kernels.json --plot kernels.png",
+    ),
 )
 @click.option("--quick", is_flag=True, help="Fewer turns and sizes, in under a minute.")
 @plot_option
@@ -59,7 +71,10 @@ def kernels(quick: bool, plot: Path | None, json_to: str | None) -> None:
 
 @command.command(
     help="Accuracy of structured templates beside Gaussian ones: CDF features of shifted and turned digits, 10 and 100 "
-    "labels a class, the same items for both. DIGITS is an .npz of x_train, y_train, x_test, y_test (MNIST)."
+    "labels a class, the same items for both. DIGITS is an .npz of x_train, y_train, x_test, y_test (MNIST).",
+    epilog=examples(
+        "streamfeat bench templates mnist.npz --quick",
+    ),
 )
 @click.argument("digits", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--quick", is_flag=True, help="Two seeds.")
@@ -73,7 +88,11 @@ def templates(digits: Path, quick: bool, json_to: str | None) -> None:
 
 @command.command(
     help="Broker and two workers beside two threads of this process, on the same two cores: items a second, latency "
-    "one by one and under Poisson load, memory over 100,000 items. A picture is put beside the JSON file."
+    "one by one and under Poisson load, memory over 100,000 items. A picture is put beside the JSON file.",
+    epilog=examples(
+        "streamfeat bench fleet --quick",
+        "streamfeat bench fleet --json fleet.json",
+    ),
 )
 @click.option("--quick", is_flag=True, help="Short bursts, no memory, in under a minute.")
 @plot_option
@@ -88,7 +107,11 @@ def fleet(quick: bool, plot: Path | None, json_to: str | None) -> None:
 @command.command(
     help="Our presets beside kymatio, MiniRocket (aeon), scikit-learn, scikit-image, librosa and the paper's NumPy: "
     "the same digits, splits and seeds, accuracy and time an item on one thread. Those that are not installed are "
-    "named (scripts/peers installs all). A picture is put beside the JSON file."
+    "named (scripts/peers installs all). A picture is put beside the JSON file.",
+    epilog=examples(
+        "streamfeat bench peers --quick",
+        "streamfeat bench peers --data data --json peers.json",
+    ),
 )
 @click.option("--quick", is_flag=True, help="Few items, in under a minute: its accuracies are no figures.")
 @click.option(

@@ -8,11 +8,18 @@ import sys
 import click
 
 from streamfeat.cli.console import insecure_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.fleet import broker_arguments
 
 
-@click.command(help="Run the broker until SIGTERM.")
+@click.command(
+    help="Run the broker until SIGTERM.",
+    epilog=examples(
+        "streamfeat broker",
+        "streamfeat broker --config /etc/streamfeat/streamfeat.toml",
+    ),
+)
 @with_settings
 @insecure_option
 def command(settings: Settings) -> None:

@@ -12,11 +12,19 @@ from typing import Any
 import click
 
 from streamfeat.cli.choices import channels_option, frames_option, limit_options
+from streamfeat.cli.guidance import examples
 from streamfeat.decoding import Decoder, Limits
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, CallerError
 
 
-@click.command(help="Say of each file (folders and zips: of each file in them) whether it would be read, or why not.")
+@click.command(
+    help="Say of each file (folders and zips: of each file in them) whether it would be read, or why not.",
+    epilog=examples(
+        "streamfeat check word.wav face.png",
+        "# a whole corpus, an object a line",
+        "streamfeat check tidigits --channels mix --json",
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @channels_option(default=None)
 @frames_option

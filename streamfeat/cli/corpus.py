@@ -9,14 +9,28 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, progress
+from streamfeat.cli.guidance import Commands, examples
 
 
-@click.group(help="Make a spoken-digit corpus, or list one.")
+@click.group(
+    cls=Commands,
+    help="Make a spoken-digit corpus, or list one.",
+    epilog=examples(
+        "streamfeat corpus synth words --train-speakers 8 --test-speakers 4",
+        "streamfeat corpus list words",
+    ),
+)
 def command() -> None:
     """Group of the corpus commands."""
 
 
-@command.command(help="Synthesise a corpus in TIDIGITS' layout with espeak-ng voices (extra: synth).")
+@command.command(
+    help="Synthesise a corpus in TIDIGITS' layout with espeak-ng voices (extra: synth).",
+    epilog=examples(
+        "streamfeat corpus synth words",
+        "streamfeat corpus synth words --train-speakers 8 --test-speakers 4 --seed 1",
+    ),
+)
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--train-speakers", type=click.IntRange(1), default=40, show_default=True)
 @click.option("--test-speakers", type=click.IntRange(1), default=20, show_default=True)
@@ -36,7 +50,14 @@ def synth(out: Path, train_speakers: int, test_speakers: int, seed: int, json_to
     emit(report, json_to, lambda: click.echo(f"{out}: {report['recordings']} recordings"))
 
 
-@command.command("list", help="Say what lies in a corpus: layout, words, speakers, what is skipped and why.")
+@command.command(
+    "list",
+    help="Say what lies in a corpus: layout, words, speakers, what is skipped and why.",
+    epilog=examples(
+        "streamfeat corpus list tidigits",
+        "streamfeat corpus list fsdd.zip --json",
+    ),
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--strings", is_flag=True, help="Take files of several digits as items with the string as label.")
 @json_option

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import Commands, examples
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.deadletters import DeadLetters, Filed
@@ -17,12 +18,26 @@ from streamfeat.fleet import dead_letter_folder
 from streamfeat.payloads import job_of_letter
 
 
-@click.group(help="Look at items that ended three workers, send them again, or drop them.")
+@click.group(
+    cls=Commands,
+    help="Look at items that ended three workers, send them again, or drop them.",
+    epilog=examples(
+        "streamfeat deadletter list",
+        "streamfeat deadletter retry --all",
+    ),
+)
 def command() -> None:
     """Group of the commands about dead letters."""
 
 
-@command.command("list", help="Every letter, oldest first.")
+@command.command(
+    "list",
+    help="Every letter, oldest first.",
+    epilog=examples(
+        "streamfeat deadletter list",
+        "streamfeat deadletter list --state-dir /var/lib/streamfeat --json",
+    ),
+)
 @with_settings
 @json_option
 def list_(settings: Settings, json_to: str | None) -> int:
@@ -39,7 +54,12 @@ def list_(settings: Settings, json_to: str | None) -> int:
     return EXIT_SOME_FAILED if broken else EXIT_OK
 
 
-@command.command(help="Everything about one letter but its payload.")
+@command.command(
+    help="Everything about one letter but its payload.",
+    epilog=examples(
+        "streamfeat deadletter show 20260115T093000-000001-0a1b2c3d",
+    ),
+)
 @click.argument("name")
 @with_settings
 @json_option
@@ -49,7 +69,13 @@ def show(name: str, settings: Settings, json_to: str | None) -> None:
     emit(report, json_to, lambda: click.echo(json.dumps(report, indent=2)))
 
 
-@command.command(help="Send letters again from where they were; those that are answered are dropped.")
+@command.command(
+    help="Send letters again from where they were; those that are answered are dropped.",
+    epilog=examples(
+        "streamfeat deadletter retry 20260115T093000-000001-0a1b2c3d",
+        "streamfeat deadletter retry --all --connect ipc:///run/streamfeat/front.sock",
+    ),
+)
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All letters there are.")
 @click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
@@ -79,7 +105,13 @@ def retry(names: tuple[str, ...], every: bool, connect: str | None, settings: Se
     return EXIT_OK if set(outcomes.values()) <= {"answered"} else EXIT_SOME_FAILED
 
 
-@command.command(help="Remove letters for good.")
+@command.command(
+    help="Remove letters for good.",
+    epilog=examples(
+        "streamfeat deadletter drop 20260115T093000-000001-0a1b2c3d",
+        "streamfeat deadletter drop --all",
+    ),
+)
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All letters there are.")
 @with_settings

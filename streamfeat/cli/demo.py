@@ -9,13 +9,18 @@ from pathlib import Path
 import click
 
 from streamfeat.cli.console import json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.cli.quickstart import run_and_print
 from streamfeat.config import Settings
 
 
 @click.command(
     help="The quickstart's corpus, banks, fleet, learning, testing and picture, in your cache. Needs the extra "
-    "`quickstart`; a second run uses what the first has made."
+    "`quickstart`; a second run uses what the first has made.",
+    epilog=examples(
+        "streamfeat demo",
+        "streamfeat demo --folder demo --json demo.json",
+    ),
 )
 @click.option(
     "--folder",

@@ -9,12 +9,19 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.doctor import examine
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK
 
 
-@click.command(help="Look at this machine for what commonly goes wrong; changes nothing.")
+@click.command(
+    help="Look at this machine for what commonly goes wrong; changes nothing.",
+    epilog=examples(
+        "streamfeat doctor",
+        "streamfeat doctor --config /etc/streamfeat/streamfeat.toml --json",
+    ),
+)
 @with_settings
 @json_option
 def command(settings: Settings, json_to: str | None) -> int:

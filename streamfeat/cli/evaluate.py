@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, progress
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.protocols.evaluate import PROTOCOLS, Request, evaluate
 from streamfeat.protocols.methods import METHODS
@@ -44,12 +45,18 @@ def _cell(figures: dict[str, Any], column: str) -> str:
 
 @click.command(
     help="Accuracy of a preset under a protocol, beside other methods on the same items, splits and seeds. Lambda, "
-    "thresholds and templates are chosen on training data alone."
+    "thresholds and templates are chosen on training data alone.",
+    epilog=examples(
+        "streamfeat evaluate --preset digits-image --protocol mnist-few",
+        "# beside MFCC, with one bank in place of four",
+        "streamfeat evaluate --preset digits-audio --protocol fsdd-loso \\",
+        "    --method preset --method mfcc --seeds 1",
+    ),
 )
 @click.option("--preset", required=True, metavar="NAME", help="A preset, or a spec in a .toml file.")
-@click.option("--protocol", required=True, type=click.Choice(list(PROTOCOLS)))
+@click.option("--protocol", required=True, type=OneOf(list(PROTOCOLS)))
 @click.option(
-    "--method", "methods", multiple=True, type=click.Choice(METHODS), help="May be repeated; without it, the preset's."
+    "--method", "methods", multiple=True, type=OneOf(METHODS), help="May be repeated; without it, the preset's."
 )
 @click.option("--seeds", type=click.IntRange(1, 1000), help="Banks or draws, whichever the protocol varies.")
 @click.option(

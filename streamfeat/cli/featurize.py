@@ -13,6 +13,7 @@ import numpy as np
 from streamfeat.blocks import Block, Done, Entry, cut_blocks, is_kept, join, keep
 from streamfeat.cli.choices import channels_option, frames_option, limit_options
 from streamfeat.cli.console import emit, json_option, progress, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.decoding import Bounded, Decoder, Limits, bounded_pictures, bounded_recordings
 from streamfeat.delivery import Failure
@@ -25,7 +26,15 @@ from streamfeat.signals.pictures import Picture
 from streamfeat.signals.signal import printable
 
 
-@click.command(help="Features of recordings or pictures into a folder of .npy files, through Dask (extra: dask).")
+@click.command(
+    help="Features of recordings or pictures into a folder of .npy files, through Dask (extra: dask).",
+    epilog=examples(
+        "streamfeat featurize tidigits --out features",
+        "streamfeat featurize pictures --out features --bank digits-image",
+        "# on a Dask scheduler of yours",
+        "streamfeat featurize tidigits --out features --scheduler tcp://host:8786",
+    ),
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; finished blocks stay.")
 @click.option("--bank", "--preset", "bank", help="Preset, name, hash or directory [digits-audio or digits-image].")

@@ -7,16 +7,25 @@ from pathlib import Path
 import click
 
 from streamfeat.cli.console import emit, json_option
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.keys import RIGHTS, save_key
 
 
-@click.command(help="Make a key: NAME.key stays with its holder, NAME.pub goes to the other side.")
+@click.command(
+    help="Make a key: NAME.key stays with its holder, NAME.pub goes to the other side.",
+    epilog=examples(
+        "# a broker's own key",
+        "streamfeat keygen broker --dir keys",
+        "# a client that may send items and ask, but not teach",
+        "streamfeat keygen laptop --dir keys --right encode",
+    ),
+)
 @click.argument("name")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path(), help="Where to. Default: here.")
 @click.option(
     "--right",
     "rights",
-    type=click.Choice(RIGHTS),
+    type=OneOf(RIGHTS),
     multiple=True,
     help="What its holder may do, repeatable; none for a broker's own key.",
 )

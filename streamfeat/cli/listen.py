@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from streamfeat.audiostream import AudioStream, Window
 from streamfeat.cli.choices import channels_option
 from streamfeat.cli.console import with_settings
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.cuts import Cut, Sliding, Utterances
@@ -158,12 +159,21 @@ def cut_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(
     help="Print what is said: in a FILE, in a pipe (-: RIFF, or raw PCM with --rate), or with --microphone; a line an "
-    "utterance, as soon as it is over. Without --model or --train the model is trained on synthetic speech."
+    "utterance, as soon as it is over. Without --model or --train the model is trained on synthetic speech.",
+    epilog=examples(
+        "streamfeat listen word.wav",
+        "cat word.wav | streamfeat listen - --json",
+        "streamfeat listen --microphone",
+        "# raw samples, 16 bits at 8 kHz",
+        "cat word.pcm | streamfeat listen - --rate 8000",
+        "# by a model of a fleet",
+        "streamfeat listen word.wav --connect tcp://host:5555 --model digits",
+    ),
 )
 @click.argument("file", required=False)
 @click.option("--microphone", is_flag=True, help="Listen to this machine's microphone (extra `microphone`).")
 @click.option("--rate", "rate_hz", type=click.IntRange(100, 768_000), help="Of raw PCM, or of the microphone, in Hz.")
-@click.option("--format", "encoding", type=click.Choice(list(ENCODINGS)), default="s16le", help="Of raw PCM [s16le].")
+@click.option("--format", "encoding", type=OneOf(list(ENCODINGS)), default="s16le", help="Of raw PCM [s16le].")
 @click.option("--n-channels", type=click.IntRange(1, 64), default=1, help="Of raw PCM [1].")
 @channels_option(default="refuse")
 @click.option("--model", help="A saved model's folder; with --connect: a model's name in the fleet.")

@@ -15,6 +15,7 @@ import click
 
 from streamfeat.cli.broker import become
 from streamfeat.cli.console import insecure_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.errors import ConfigError
 from streamfeat.fleet import page_arguments
@@ -80,7 +81,15 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(help="Show a fleet that runs in a browser: its numbers over time, and a place to try it.")
+@click.command(
+    help="Show a fleet that runs in a browser: its numbers over time, and a place to try it.",
+    epilog=examples(
+        "streamfeat page",
+        "streamfeat page --listen 127.0.0.1:9000 --corpus pictures",
+        "# a fleet elsewhere, and a model of it",
+        "streamfeat page --connect tcp://host:5555 --model digits",
+    ),
+)
 @click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
 @click.option("--model", "models", multiple=True, help="A model to ask, beside those in the state directory.")
 @click.option("--index", "indexes", multiple=True, help="An index to ask, beside those in the state directory.")

@@ -9,6 +9,7 @@ import click
 
 from streamfeat.cli.choices import frames_option
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.cli.sending import (
     Sending,
     exit_status,
@@ -24,7 +25,15 @@ from streamfeat.signals import open_images
 from streamfeat.signals.signal import printable
 
 
-@click.command(help="Send pictures (files, folders, IDX, .npy and .npz batches) through a fleet.")
+@click.command(
+    help="Send pictures (files, folders, IDX, .npy and .npz batches) through a fleet.",
+    epilog=examples(
+        "# features of all pictures, with labels and names",
+        "streamfeat push pictures --out features.npz",
+        "streamfeat push mnist.npz --learn digits --connect tcp://host:5555",
+        "streamfeat push face.png --search faces --bank faces",
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @sending_options(default_bank="digits-image")
 @frames_option

@@ -8,12 +8,19 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, progress, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED
 from streamfeat.quickstart import run_quickstart
 
 
-@click.command(help="Corpus, banks, fleet, learning, testing and a picture, in a few minutes on two cores.")
+@click.command(
+    help="Corpus, banks, fleet, learning, testing and a picture, in a few minutes on two cores.",
+    epilog=examples(
+        "streamfeat quickstart",
+        "streamfeat quickstart --folder try --json try.json",
+    ),
+)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("quickstart"), show_default=True)
 @with_settings
 @json_option

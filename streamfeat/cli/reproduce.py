@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from streamfeat.cli.console import emit, json_option, progress
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.reproduce.experiment import Experiment, reproduce
 from streamfeat.reproduce.faces import FACES
@@ -55,9 +56,14 @@ def _show(report: dict[str, Any], out: Path) -> None:
 
 @click.command(
     help="Run an experiment of the papers again, or go on where it was stopped. "
-    + " ".join(f"{name}: {about}." for name, about in ABOUT.items())
+    + " ".join(f"{name}: {about}." for name, about in ABOUT.items()),
+    epilog=examples(
+        "streamfeat reproduce xperm --fast",
+        "streamfeat reproduce kernel-error --fast --out report",
+        "streamfeat reproduce mnist --data data",
+    ),
 )
-@click.argument("name", type=click.Choice(list(EXPERIMENTS)))
+@click.argument("name", type=OneOf(list(EXPERIMENTS)))
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

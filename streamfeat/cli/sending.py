@@ -19,6 +19,7 @@ import numpy as np
 from streamfeat.bank import open_bank
 from streamfeat.cli.choices import limit_options
 from streamfeat.cli.console import progress, written_file
+from streamfeat.cli.guidance import OneOf
 from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.decoding import Limits
@@ -96,7 +97,7 @@ def sending_options(default_bank: str) -> Callable[[F], Callable[..., Any]]:
             ),
             click.option(
                 "--on-error",
-                type=click.Choice(["skip", "stop"]),
+                type=OneOf(["skip", "stop"]),
                 default="skip",
                 show_default=True,
                 help="What a failure means for the items after it.",

@@ -12,6 +12,7 @@ import click
 
 from streamfeat.bank import find_bank
 from streamfeat.cli.console import emit, insecure_option, json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.cli.page import Page, page_options
 from streamfeat.config import Settings
 from streamfeat.errors import EXIT_OK, EXIT_UNAVAILABLE
@@ -19,7 +20,15 @@ from streamfeat.fleet import LocalFleet
 from streamfeat.page.address import page_url
 
 
-@click.command(help="Run a whole fleet in the foreground until SIGTERM or Ctrl-C.")
+@click.command(
+    help="Run a whole fleet in the foreground until SIGTERM or Ctrl-C.",
+    epilog=examples(
+        "streamfeat serve --bank digits-audio",
+        "# two banks, four workers; neighbours are shown on the page",
+        "streamfeat serve --bank digits-audio --bank digits-image --workers 4 \\",
+        "    --corpus tidigits",
+    ),
+)
 @click.option("--bank", "banks", multiple=True, required=True, help="Bank to serve: a name, a hash or a directory.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Feature workers; one core each. Default: 2.")
 @click.option("--no-page", is_flag=True, help="Serve no page.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.inquiry import fleet_report
 from streamfeat.wire.report import COUNTS
@@ -20,7 +21,14 @@ TROUBLES = tuple(name for name in COUNTS if name not in NO_TROUBLE)
 RATES = ("accepted", "answered")
 
 
-@click.command(help="Ask a broker how it is: at its admin socket if this user may, else at its front.")
+@click.command(
+    help="Ask a broker how it is: at its admin socket if this user may, else at its front.",
+    epilog=examples(
+        "streamfeat status",
+        "streamfeat status --watch --every 2",
+        "streamfeat status --connect tcp://host:5555 --json",
+    ),
+)
 @click.option("--connect", help="The broker's endpoint for clients. Default: from the settings.")
 @click.option("--watch", is_flag=True, help="Again and again, with rates, until Ctrl-C.")
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, help="Seconds between; with --watch.")

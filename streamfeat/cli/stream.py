@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamfeat.cli.choices import channels_option
 from streamfeat.cli.console import emit, json_option, with_settings
+from streamfeat.cli.guidance import examples
 from streamfeat.cli.sending import (
     Sending,
     exit_status,
@@ -30,7 +31,16 @@ from streamfeat.signals.corpus import Corpus, Utterance, open_corpus
 from streamfeat.signals.signal import printable
 
 
-@click.command(help="Send the recordings of a corpus (TIDIGITS, FSDD, a folder per class) through a fleet.")
+@click.command(
+    help="Send the recordings of a corpus (TIDIGITS, FSDD, a folder per class) through a fleet.",
+    epilog=examples(
+        "streamfeat stream tidigits",
+        "streamfeat stream fsdd.zip --leave-one-speaker-out",
+        "# teach a model of a running fleet, then ask it",
+        "streamfeat stream tidigits --learn digits --connect tcp://host:5555",
+        "streamfeat stream fsdd.zip --classify digits --connect tcp://host:5555",
+    ),
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @sending_options(default_bank="digits-audio")
 @channels_option(default="refuse")

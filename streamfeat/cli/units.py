@@ -9,12 +9,20 @@ from typing import Any, TypeVar
 import click
 
 from streamfeat.cli.console import emit, json_option
+from streamfeat.cli.guidance import Commands, examples
 from streamfeat.units import hidden, install, render
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(help="The systemd units of a fleet, with this installation's paths.")
+@click.group(
+    cls=Commands,
+    help="The systemd units of a fleet, with this installation's paths.",
+    epilog=examples(
+        "streamfeat units print",
+        "sudo streamfeat units install --workers 4",
+    ),
+)
 def command() -> None:
     """Show or install."""
 
@@ -29,7 +37,14 @@ def _filling(function: F) -> F:
     return function
 
 
-@command.command("print", help="Show every file, with its path.")
+@command.command(
+    "print",
+    help="Show every file, with its path.",
+    epilog=examples(
+        "streamfeat units print",
+        "streamfeat units print --workers 4 --keys /etc/streamfeat/keys",
+    ),
+)
 @_filling
 @json_option
 def print_(program: str | None, workers: int, keys: str | None, json_to: str | None) -> None:
@@ -38,7 +53,15 @@ def print_(program: str | None, workers: int, keys: str | None, json_to: str | N
     emit({"files": files}, json_to, lambda: click.echo("\n".join(f"# /{name}\n{text}" for name, text in files.items())))
 
 
-@command.command("install", help="Write every file below a root directory; settings that are there are left alone.")
+@command.command(
+    "install",
+    help="Write every file below a root directory; settings that are there are left alone.",
+    epilog=examples(
+        "sudo streamfeat units install --workers 4",
+        "# into an image",
+        "streamfeat units install --root image",
+    ),
+)
 @click.option("--root", type=click.Path(path_type=Path), default=Path("/"), help="Default: /.")
 @_filling
 @json_option

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.cli.console import emit, json_option, progress, written_file
+from streamfeat.cli.guidance import examples
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.learn.checks import check_features
 from streamfeat.learn.verification import Verification, verify
@@ -101,7 +102,12 @@ def _show(report: dict[str, Any]) -> None:
 @click.command(
     help="Cosines of all pairs of rows: the part of genuine pairs accepted at each false accept rate, and the equal "
     "error rate. FILE is an .npy of rows (n, D) with --labels, or an .npz from `push --out`. Memory does not grow with "
-    "the number of pairs."
+    "the number of pairs.",
+    epilog=examples(
+        "streamfeat push pictures --out features.npz",
+        "streamfeat verify features.npz --far 0.001,0.01 --plot roc.png",
+        "streamfeat verify rows.npy --labels labels.npy",
+    ),
 )
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(

@@ -10,9 +10,15 @@ import click
 
 from streamfeat import kernels
 from streamfeat.cli.console import emit, json_option
+from streamfeat.cli.guidance import examples
 
 
-@click.command(help="Compile and cache every kernel; run it once after an installation or an upgrade.")
+@click.command(
+    help="Compile and cache every kernel; run it once after an installation or an upgrade.",
+    epilog=examples(
+        "streamfeat warmup",
+    ),
+)
 @json_option
 def command(json_to: str | None) -> None:
     """Import every kernel, which compiles it where numba's cache does not have it yet, and say how long it took."""

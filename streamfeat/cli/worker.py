@@ -10,12 +10,20 @@ import click
 from streamfeat.bank import find_bank
 from streamfeat.cli.broker import become
 from streamfeat.cli.console import with_settings
+from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import Settings
 from streamfeat.fleet import ONE_THREAD, features_arguments, stateful_arguments
 
 
-@click.command(help="Run one worker until SIGTERM.")
-@click.argument("role", type=click.Choice(["features", "learner", "index"]))
+@click.command(
+    help="Run one worker until SIGTERM.",
+    epilog=examples(
+        "streamfeat worker features --bank digits-audio",
+        "streamfeat worker learner",
+        "streamfeat worker index --state-dir /var/lib/streamfeat",
+    ),
+)
+@click.argument("role", type=OneOf(["features", "learner", "index"]))
 @click.option("--name", help="Its name in the fleet; a second worker of the same name takes over. Default: the role.")
 @click.option(
     "--bank", "banks", multiple=True, help="Bank to serve: a name, a hash or a directory. Default: from the settings."

@@ -54,10 +54,7 @@ def ensure_bank(
         Neither a preset nor a bank.
     """
     if name not in preset_names():
-        try:
-            return find_bank(bank_dir, name)
-        except NotFound as error:
-            raise NotFound(f"{error.reason}{did_you_mean(name, preset_names())}") from None
+        return find_bank(bank_dir, name, presets=preset_names())
     spec = _wanted(BankSpec.preset(name), plain)
     if not spec.needs_signals:
         signals = None

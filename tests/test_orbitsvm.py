@@ -32,7 +32,7 @@ def test_the_dual_is_solved(C: float | None) -> None:
     svm = OrbitSVM("rbf", SIGMA, C).fit(rows, labels, orbits)
     each = rows.reshape(N, D, D)
     K = np.array([[np.mean([[naive_mmif.kernel(x, z, SIGMA) for z in b] for x in a]) for b in each] for a in each])
-    y = np.array([-1.0, 1.0] * (N // 2))
+    y = np.array([1.0, -1.0] * (N // 2))
     bound = C or 1 / N
     assert (svm.alpha_ >= 0).all()
     assert (svm.alpha_ <= bound * (1 + 1e-12)).all()
@@ -49,7 +49,7 @@ def test_answers_do_not_change_under_the_group() -> None:
     scores = svm.decision_function(new).reshape(N, D)
     np.testing.assert_allclose(scores, np.broadcast_to(scores[:, :1], scores.shape), atol=1e-10)
     assert svm.predict(new) == told
-    assert svm.classes_ == ["pair", "apart"]
+    assert svm.classes_ == ["apart", "pair"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,8 @@ def test_answers_do_not_change_under_the_group() -> None:
     [
         (["a", "a"], [0, 1], "two labels apart, got 1"),
         (["a", "b"], [0, 0], "orbit 0 has both labels"),
-        (["a"], [0, 1], "2 groups, got 1"),
+        (["a"], [0, 1], "2 labels, got 1"),
+        (["a", "b"], [0], "2 groups, got 1"),
     ],
 )
 def test_what_is_not_two_classes_of_orbits_is_refused(labels: Any, orbits: Any, message: str) -> None:

@@ -11,27 +11,39 @@ import pytest
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamfeat
-from streamfeat import KNN, RLS, BankSpec, FeatureMap, Signal
+from streamfeat import KNN, RLS, BankSpec, FeatureMap, KernelRegressor, KernelRLS, Signal
 from streamfeat import RLSRegressor as Regressor
+from streamfeat.baselines import BASELINES, fit_baseline
 from streamfeat.errors import InvalidArgument
-from streamfeat.learn import whitening
-from streamfeat.sklearn import MMIF, InvariantFeatures, KNNClassifier, RLSClassifier, RLSRegressor, WithinOrbitWhitening
+from streamfeat.learn import orbitkernel, orbitsvm, whitening
+from streamfeat.sklearn import (
+    MMIF,
+    InvariantFeatures,
+    KernelRLSClassifier,
+    KernelRLSRegressor,
+    KNNClassifier,
+    OrbitKernel,
+    OrbitSVM,
+    RLSClassifier,
+    RLSRegressor,
+    WithinOrbitWhitening,
+)
 
 FRONT: dict[str, dict[str, Any]] = {
-    "array": {"stage": "array", "rows": 4},
+    "array": {"stage": "array"},
     "image": {"stage": "pixels", "height": 10, "width": 10},
     "audio": {"stage": "resample", "rate_hz": 8000},
 }
 
 
-def spec(kind: str, rows: int = 4) -> BankSpec:
+def spec(kind: str, **stage: Any) -> BankSpec:
     """A small bank without need of data: of vectors, of pictures turned by 90 degrees, or of recordings."""
-    front = [{**FRONT[kind], **({"rows": rows} if kind == "array" else {})}]
+    front = [{**FRONT[kind], **stage}]
     return BankSpec.from_dict(
         {
             "name": f"small-{kind}",
@@ -43,14 +55,6 @@ def spec(kind: str, rows: int = 4) -> BankSpec:
     )
 
 
-class OfAnyWidth(InvariantFeatures):
-    """The transformer on arrays, without what the contract does not know: that a bank is for one width."""
-
-    @property
-    def _bank_spec(self) -> BankSpec:
-        return spec("array", getattr(self, "n_features_in_", 4))
-
-
 EXPECTED = {
     "RLSClassifier loo": {
         "check_sample_weight_equivalence_on_dense_data": "a weighted row is held out whole, of copies one at a time"
@@ -58,7 +62,8 @@ EXPECTED = {
     "RLSClassifier default": {"check_fit_score_takes_y": "fit keeps no sums: partial_fit goes on from partial_fit"},
     "KNNClassifier 3": {"check_classifiers_train": "of equal votes the nearer wins, which shares do not show"},
 }
-EXPECTED["RLSRegressor loo"] = EXPECTED["RLSClassifier loo"]
+for name in ("RLSRegressor", "KernelRLSClassifier", "KernelRLSRegressor"):
+    EXPECTED[f"{name} loo"] = EXPECTED["RLSClassifier loo"]
 EXPECTED["RLSRegressor default"] = EXPECTED["RLSClassifier default"]
 """What of the contract does not fit, and why."""
 
@@ -78,10 +83,19 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         RLSRegressor("default"),
         KNNClassifier(),
         KNNClassifier(3),
+        KernelRLSClassifier(sigma=1.0),
+        KernelRLSClassifier(0.1, kernel="linear"),
+        KernelRLSRegressor(sigma=[0.3, 3.0]),
+        OrbitSVM(C=1.0),
+        OrbitSVM("rbf"),
+        OrbitKernel(),
+        OrbitKernel("cdf", kernel="rbf", sigma=1.0),
         MMIF(5),
         WithinOrbitWhitening(),
         MMIF(5, pooling="mean", kernel="rbf", sigma=1.0),
-        OfAnyWidth(spec("array")),
+        InvariantFeatures(spec("array")),
+        InvariantFeatures(spec("array"), baseline="rff", sigma=1.0),
+        InvariantFeatures(spec("array"), baseline="gicdf"),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -115,6 +129,17 @@ def test_features_are_those_of_the_feature_map() -> None:
     assert (len(names), names[0]) == (expected.shape[1], "invariantfeatures0")
 
 
+@pytest.mark.parametrize("baseline", sorted(BASELINES))
+def test_baselines_are_our_own(baseline: str) -> None:
+    """Each by its name, as a parameter that a search can set; the same numbers, to the bit."""
+    X = np.eye(4, dtype=np.float32)[np.random.default_rng(0).integers(0, 4, (20, 5))]
+    fitted = clone(InvariantFeatures(spec("array"))).set_params(baseline=baseline).fit(X)
+    signals = [Signal("array", x) for x in X]
+    own = fit_baseline(baseline, spec("array", rows=5, columns=4), signals)
+    np.testing.assert_array_equal(fitted.transform(X), own.dense(own.transform(signals)))
+    assert len(fitted.get_feature_names_out()) == own.n_features
+
+
 def test_a_bank_is_built_from_unlabelled_signals_of_fit() -> None:
     """A preset whose templates are data takes them from X; colours are seen as such."""
     X = np.random.default_rng(0).uniform(size=(40, 32, 32, 3)).astype(np.float32)
@@ -138,12 +163,25 @@ def test_recordings_are_arrays_at_a_rate_or_signals() -> None:
 def test_another_width_is_refused_with_both_numbers() -> None:
     """By features and learners, fitted or streamed."""
     X, y = np.random.default_rng(0).standard_normal((20, 4)), [0, 1] * 10
-    for estimator in (RLSClassifier(), RLSRegressor(), KNNClassifier(), InvariantFeatures(spec("array"))):
+    learners = (
+        RLSClassifier(),
+        RLSRegressor(),
+        KernelRLSClassifier(),
+        KernelRLSRegressor(),
+        KNNClassifier(),
+        OrbitSVM(),
+    )
+    for estimator in (
+        *learners,
+        InvariantFeatures(spec("array")),
+        OrbitKernel(),
+        MMIF(2, n_classes=None, n_positive=1),
+    ):
         fitted = estimator.fit(X, y)
         with pytest.raises(ValueError, match=r"(?s)3.*4"):
-            (fitted.transform if isinstance(fitted, InvariantFeatures) else fitted.predict)(X[:, :3])
+            (fitted.transform if hasattr(fitted, "transform") else fitted.predict)(X[:, :3])
     with pytest.raises(ValueError, match=r"(?s)\(7,\).*\(4,\)|\(4,\).*\(7,\)"):
-        InvariantFeatures(spec("array")).fit(np.ones((5, 7)))
+        InvariantFeatures(spec("array", rows=4)).fit(np.ones((5, 7)))
 
 
 def test_predictions_are_those_of_our_own_learners() -> None:
@@ -158,7 +196,9 @@ def test_predictions_are_those_of_our_own_learners() -> None:
     order = [own.classes_.index(str(label)) for label in ours.classes_]
     np.testing.assert_allclose(ours.decision_function(X), own.decision_function(X)[:, order], rtol=1e-12)
     np.testing.assert_array_equal(RLSRegressor().fit(X, y).predict(X), Regressor().fit(X, y).predict(X))
-    assert [str(label) for label in KNNClassifier(3).fit(X, y).predict(X)] == KNN(3).fit(X, words).predict(X)
+    np.testing.assert_array_equal(KernelRLSRegressor().fit(X, y).predict(X), KernelRegressor().fit(X, y).predict(X))
+    for theirs, learner in ((KNNClassifier(3), KNN(3)), (KernelRLSClassifier(), KernelRLS())):
+        assert [str(label) for label in theirs.fit(X, y).predict(X)] == learner.fit(X, words).predict(X)
 
 
 @pytest.mark.parametrize("estimator", [RLSClassifier(0.1), KNNClassifier(), RLSRegressor(0.1)])
@@ -212,6 +252,34 @@ def test_groups_are_routed_as_metadata() -> None:
         RLSClassifier("logo").fit(X.reshape(40, -1), y)
 
 
+def test_gram_matrices_are_divided_by_rows_and_columns() -> None:
+    """A search over kernel="precomputed" has the scores of the same kernel on rows."""
+    X, y = pictures()
+    rows = X.reshape(40, -1)
+    on_rows = cross_val_score(KernelRLSClassifier(kernel="linear"), rows, y, cv=4)
+    on_gram = cross_val_score(KernelRLSClassifier(kernel="precomputed"), rows @ rows.T, y, cv=4)
+    assert on_rows.tolist() == on_gram.tolist() == [1.0] * 4
+
+
+def test_an_svm_is_told_orbits_as_groups() -> None:
+    """Routed beside the splitter, which leaves whole orbits out; the answers of our own, which no shift changes."""
+    rng = np.random.default_rng(0)
+    patterns = np.array([[1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]])
+    things = patterns[np.arange(8) % 2] + 0.1 * rng.standard_normal((8, 6))
+    X = np.array([np.roll(x, s) for x in things for s in range(6)])
+    y, groups = np.repeat(["pair", "apart"] * 4, 6), np.repeat(np.arange(8), 6)
+    with sklearn.config_context(enable_metadata_routing=True):
+        svm = OrbitSVM("rbf", 1.0, C=10.0).set_fit_request(groups=True)
+        scores = cross_val_score(make_pipeline(svm), X, y, params={"groups": groups}, cv=GroupKFold(4))
+    assert scores.tolist() == [1.0] * 4
+    own = orbitsvm.OrbitSVM("rbf", 1.0, C=10.0).fit(X, y, groups)
+    ours = OrbitSVM("rbf", 1.0, C=10.0).fit(X, y, groups)
+    np.testing.assert_array_equal(ours.decision_function(X), own.decision_function(X))
+    assert ours.predict(X).tolist() == own.predict(X) == y.tolist()
+    with pytest.raises(InvalidArgument, match="3 classes"):
+        svm.fit(X, groups % 3)
+
+
 def shifted(n: int = 12, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
     """n things of eight numbers under every cyclic shift, with noise, and what they are called."""
     rng = np.random.default_rng(seed)
@@ -235,6 +303,19 @@ def test_mmif_is_our_own() -> None:
     for part in (0.0, 1.0):
         with pytest.raises(InvalidArgument, match="template_part must leave a thing"):
             MMIF(8, template_part=part).fit(X, names)
+
+
+def test_kernel_features_against_orbits_are_our_own() -> None:
+    """float32 stays float32; shifts of a row change nothing; set to polars."""
+    X, names = shifted()
+    whole = np.array([np.roll(x, s) for x in X[::8] for s in range(8)])
+    fitted = clone(OrbitKernel("cdf")).set_output(transform="polars").fit(whole, names)
+    own = orbitkernel.OrbitKernel("cdf").fit(whole, names.tolist()).transform(whole)
+    table = fitted.transform(whole)
+    assert isinstance(table, polars.DataFrame)
+    assert table.columns[:2] == ["orbitkernel0", "orbitkernel1"]
+    np.testing.assert_array_equal(table.to_numpy(), own.astype(np.float32))
+    np.testing.assert_array_equal(fitted.transform(whole[::8]).to_numpy(), fitted.transform(whole[3::8]).to_numpy())
 
 
 def test_whitening_is_our_own() -> None:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import ConfigError, InvalidArgument
-from streamfeat.learn.checks import Label, check_features, check_over_zero, group_numbers
+from streamfeat.learn.checks import Label, check_features, check_labels, check_over_zero, group_numbers
+from streamfeat.learn.classes import code, sorted_classes
 from streamfeat.learn.orbitkernel import Kernel, OrbitKernel
 
 Floats = NDArray[np.float64]
@@ -41,12 +42,14 @@ class OrbitSVM:
 
     Attributes
     ----------
-    classes_ : list of two labels, the negative one first
+    classes_ : list of two labels, sorted; the first is the negative one
     alpha_ : ndarray of float64 (n,)
         a, orbit by orbit.
     intercept_ : float
         b.
     """
+
+    classes_: list[Label]
 
     def __init__(self, kernel: Kernel = "linear", sigma: float | None = None, C: float | None = None) -> None:
         OrbitKernel("mean", kernel, sigma)
@@ -54,7 +57,9 @@ class OrbitSVM:
         self.C = None if C is None else check_over_zero(C, "C")
         self._fitted: tuple[OrbitKernel, Floats] | None = None
 
-    def fit(self, X: ArrayLike, labels: Sequence[object] | NDArray[Any], orbits: Sequence[object]) -> OrbitSVM:
+    def fit(
+        self, X: ArrayLike, labels: Sequence[object] | NDArray[Any], orbits: Sequence[object] | NDArray[Any]
+    ) -> OrbitSVM:
         """Solve the dual.
 
         Parameters
@@ -77,23 +82,27 @@ class OrbitSVM:
         except ImportError as error:
             raise ConfigError("SVMs need scikit-learn: pip install 'streamfeat[sklearn]'") from error
         rows = check_features(X)
-        side, classes = group_numbers(labels, len(rows))
+        sides = check_labels(labels, len(rows))
         numbers, names = group_numbers(orbits, len(rows))
-        if len(classes) != 2:
-            raise InvalidArgument(f"this SVM tells two labels apart, got {len(classes)}: {classes[:5]}")
-        y = np.array([side[numbers == i][0] for i in range(len(names))]) * 2.0 - 1.0
-        if not np.array_equal(y[numbers], side * 2.0 - 1.0):
-            mixed = names[int(numbers[y[numbers] != side * 2.0 - 1.0][0])]
-            raise InvalidArgument(f"the orbit {mixed!r} has both labels; all that shows one thing has one")
+        self.classes_ = sorted_classes(sides)
+        if len(self.classes_) != 2:
+            raise InvalidArgument(f"this SVM tells two labels apart, got {len(self.classes_)}: {self.classes_[:5]}")
+        side = code(sides, self.classes_)
+        first = np.unique(numbers, return_index=True)[1]
+        mixed = np.flatnonzero(side != side[first][numbers])
+        if len(mixed):
+            name = names[int(numbers[mixed[0]])]
+            raise InvalidArgument(f"the orbit {name!r} has both labels; all that shows one thing has one")
+        y = side[first] * 2.0 - 1.0
         embedded = OrbitKernel("mean", self.kernel, self.sigma).fit(rows, numbers)
-        halves = embedded.transform(rows)
-        K = np.array([halves[numbers == i].mean(axis=0) for i in range(len(names))])
+        K = np.zeros((len(names), len(names)))
+        np.add.at(K, numbers, embedded.transform(rows))
+        K /= np.bincount(numbers)[:, None]
         svm = SVC(kernel="precomputed", C=self.C or 1.0 / len(names), tol=TOLERANCE)
         svm.fit((K + K.T) / 2.0, y)
         self.alpha_ = np.zeros(len(names))
         self.alpha_[svm.support_] = np.abs(svm.dual_coef_[0])
         self.intercept_ = float(svm.intercept_[0])
-        self.classes_: list[Label] = classes
         self._fitted = embedded, self.alpha_ * y
         return self
 

@@ -14,7 +14,20 @@ except ImportError as error:
 from streamfeat.sklearn.features import InvariantFeatures
 from streamfeat.sklearn.mmif import MMIF
 from streamfeat.sklearn.neighbours import KNNClassifier
-from streamfeat.sklearn.rls import RLSClassifier, RLSRegressor
+from streamfeat.sklearn.orbitkernel import OrbitKernel
+from streamfeat.sklearn.orbitsvm import OrbitSVM
+from streamfeat.sklearn.rls import KernelRLSClassifier, KernelRLSRegressor, RLSClassifier, RLSRegressor
 from streamfeat.sklearn.whitening import WithinOrbitWhitening
 
-__all__ = ["MMIF", "InvariantFeatures", "KNNClassifier", "RLSClassifier", "RLSRegressor", "WithinOrbitWhitening"]
+__all__ = [
+    "MMIF",
+    "InvariantFeatures",
+    "KNNClassifier",
+    "KernelRLSClassifier",
+    "KernelRLSRegressor",
+    "OrbitKernel",
+    "OrbitSVM",
+    "RLSClassifier",
+    "RLSRegressor",
+    "WithinOrbitWhitening",
+]

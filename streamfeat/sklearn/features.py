@@ -1,8 +1,9 @@
-"""A bank's feature map as a scikit-learn transformer."""
+"""Feature maps of banks, and the baselines beside them, as a scikit-learn transformer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamfeat.bankspec import BankSpec
+from streamfeat.bankspec import BankSpec, StreamSpec
+from streamfeat.baselines import fit_baseline
 from streamfeat.errors import InvalidArgument, StreamfeatError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.frontends import ENTRIES
@@ -34,16 +36,21 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     Parameters
     ----------
     spec : str or BankSpec
-        A preset (`streamfeat bank list`), or a spec.
+        A preset (`streamfeat bank list`), or a spec. An "array" stage that says no `rows` takes arrays of X's shape.
     n_jobs : int, optional
         Threads for items; None: one, -1: as many as cores.
     rate_hz : int, optional
         Of recordings that are given as arrays.
+    baseline : str, optional
+        What to compute in place of the spec's features, beside which it stands: "raw", "bag-of-words", "plain",
+        "rff" (random Fourier features), "nystrom" or "gicdf", see `streamfeat.baselines`.
+    sigma : float, optional
+        Width of the kernel of "rff" and "nystrom", as there.
 
     Attributes
     ----------
-    feature_map_ : FeatureMap
-        Its `bank` can be saved and served.
+    feature_map_ : FeatureMap, or what `streamfeat.baselines` makes
+        The `bank` of a FeatureMap can be saved and served.
 
     Examples
     --------
@@ -51,10 +58,18 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     >>> pipeline.fit(pictures, labels).predict(others)     # (N, 28, 28) uint8
     """
 
+    feature_map_: Any
+
     def __init__(
-        self, spec: str | BankSpec = "digits-image", n_jobs: int | None = None, *, rate_hz: int | None = None
+        self,
+        spec: str | BankSpec = "digits-image",
+        n_jobs: int | None = None,
+        *,
+        rate_hz: int | None = None,
+        baseline: str | None = None,
+        sigma: float | None = None,
     ) -> None:
-        self.spec, self.n_jobs, self.rate_hz = spec, n_jobs, rate_hz
+        self.spec, self.n_jobs, self.rate_hz, self.baseline, self.sigma = spec, n_jobs, rate_hz, baseline, sigma
 
     def fit(self, X: Any, y: object = None) -> InvariantFeatures:  # noqa: ARG002 - scikit-learn's signature
         """Build the bank.
@@ -72,7 +87,12 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             Items of another kind or shape than the bank's; values that are not finite.
         """
         signals = self._signals(X, reset=True)
-        self.feature_map_ = FeatureMap.fit(self._bank_spec, signals)
+        spec = _of_shape(self._bank_spec, signals[0].samples.shape)
+        self.feature_map_ = (
+            FeatureMap.fit(spec, signals)
+            if self.baseline is None
+            else fit_baseline(self.baseline, spec, signals, sigma=self.sigma)
+        )
         self.feature_map_.transform(signals[:1])  # what the front end does not take is refused now
         return self
 
@@ -85,7 +105,8 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return np.concatenate([*blocks, np.empty((0, self._n_features_out), np.float32)])
 
     def _features(self, signals: Sequence[Signal]) -> NDArray[np.float32]:
-        return self.feature_map_.dense(self.feature_map_.transform(signals))
+        phi: NDArray[np.float32] = self.feature_map_.dense(self.feature_map_.transform(signals))
+        return phi
 
     @property
     def _bank_spec(self) -> BankSpec:
@@ -98,7 +119,7 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @property
     def _n_features_out(self) -> int:
-        return self.feature_map_.n_features
+        return int(self.feature_map_.n_features)
 
     def _signals(self, X: Any, *, reset: bool) -> list[Signal]:
         """Items as signals, checked."""
@@ -131,6 +152,18 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         tags.input_tags.two_d_array = kind != "image"
         tags.input_tags.three_d_array = kind != "audio"
         return tags
+
+
+def _of_shape(spec: BankSpec, shape: tuple[int, ...]) -> BankSpec:
+    """The spec with arrays of that shape where it says none."""
+
+    def sized(stream: StreamSpec) -> StreamSpec:
+        first, *rest = stream.front_end
+        if first["stage"] != "array" or "rows" in first:
+            return stream
+        return replace(stream, front_end=({**first, **dict(zip(("rows", "columns"), shape, strict=False))}, *rest))
+
+    return replace(spec, streams=tuple(sized(stream) for stream in spec.streams))
 
 
 def _of_vectors(X: Any) -> bool:

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn import mmif
-from streamfeat.sklearn.labels import checked_rows, numbers
+from streamfeat.sklearn.orbits import OfOrbits
 
 
-class MMIF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MMIF(OfOrbits):
     """`streamfeat.MMIF` for scikit-learn: features whose cosine says whether two rows show one thing.
 
     Parameters
@@ -62,8 +60,7 @@ class MMIF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         y : array_like (n,)
             Which rows show one thing: groups, in scikit-learn's second place. Of any kind that can be sorted.
         """
-        checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(self, X, y)
-        rows, things = numbers(checked[0]), np.unique(checked[1], return_inverse=True)[1]
+        rows, things = self._orbits(X, y)
         settings = self.get_params()
         part = settings.pop("template_part")
         features = mmif.MMIF(**settings)
@@ -76,10 +73,7 @@ class MMIF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """MMIF(x) (n, K), float32 of float32 rows, else float64."""
-        check_is_fitted(self, "mmif_")
-        rows = checked_rows(self, X)
-        features = self.mmif_.transform(rows)
-        return features.astype(np.float32) if rows.dtype == np.float32 else features
+        return self._transformed("mmif_", X)
 
     def _templates(self, things: NDArray[np.intp], part: float) -> NDArray[np.bool_]:
         """Which rows are templates."""
@@ -95,9 +89,3 @@ class MMIF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def _n_features_out(self) -> int:
         return self.mmif_.svms.n_svms
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

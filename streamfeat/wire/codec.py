@@ -17,18 +17,15 @@ not, which is what `encode_parts` is for.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-import fastjsonschema
 import msgpack
 import numpy as np
 
 from streamfeat.errors import InvalidArgument, TooLarge, VersionMismatch
+from streamfeat.wire.headers import Header, Rules, rules_of, shown
 from streamfeat.wire.messages import ITEM_SIZE, VERBS, Array, Frame, Item, Message
 
 VERSION = b"SF1"
@@ -41,7 +38,6 @@ _CHECKED_BEFORE = frozenset({"TASK", "REPLY"})
 would be 4 of the 6 microseconds that an item takes, in the one process that every item passes twice."""
 
 _N_FIXED = 3  # version, verb, header
-_SHOWN = 80  # characters of a bad value that a message quotes
 
 
 def header_limit(verb: str) -> int:
@@ -60,28 +56,20 @@ def encode(message: Message) -> list[Frame]:
         The header is over `header_limit`.
     """
     verb = message.verb
-    known, known_in_item, validate = _rules(verb)
-    _refuse_unknown(message.fields, known, verb)
-    header: dict[str, Any] = dict(message.fields)
+    rules = rules_of(verb)
+    header: Header = dict(message.fields)
     payload: list[Frame] = []
-    if known_in_item is not None:
-        header["items"] = items = []
-        for n, item in enumerate(message.items):
-            _refuse_unknown(item.fields, known_in_item, f"{verb}: items[{n}]")
-            fields = dict(item.fields)
-            if item.arrays:
-                fields["arrays"] = [{"dtype": a.dtype, "shape": list(a.shape)} for a in item.arrays]
-                payload.extend(a.data for a in item.arrays)
-            items.append(fields)
+    if rules.known_in_item is not None:
+        header["items"] = [_raw_item(item, payload) for item in message.items]
     elif message.items:
         raise InvalidArgument(f"{verb} carries no items, got {len(message.items)}")
-    packed = _pack(verb, header, validate)
+    packed = _pack(verb, header, rules)
     if len(packed) > header_limit(verb):
         raise TooLarge(
             f"{verb}: header must be at most {header_limit(verb)} bytes, got {len(packed)}; send fewer items"
         )
     if payload and verb not in _CHECKED_BEFORE:
-        _match_payload(verb, header["items"], payload)
+        _match_payload(verb, [item.get("arrays", ()) for item in header["items"]], payload)
     return [VERSION, verb.encode(), packed, *payload]
 
 
@@ -115,34 +103,32 @@ def decode(frames: Sequence[Frame]) -> Message:
     if version != VERSION:
         raise VersionMismatch(f"first frame must be {VERSION!r}, got {version!r}; upgrade the older side")
     verb = _decode_verb(frames[1])
-    known, known_in_item, validate = _rules(verb)
-    header = _unpack(verb, frames[2])
-    try:
-        validate(header)
-    except fastjsonschema.JsonSchemaValueException as error:
-        raise _broken_rule(verb, error) from None
-    if verb == "REPORT":
-        _walk(verb, header)
+    rules = rules_of(verb)
+    _hold_to_limit(verb, frames[2])
+    header = None if rules.reader is None else rules.reader.read(frames[2])
+    if header is None:
+        header = _checked(verb, frames[2], rules)
     payload = frames[_N_FIXED:]
-    if known_in_item is None:
+    if rules.known_in_item is None:
         if payload:
             raise InvalidArgument(f"{verb} carries no payload, got {len(payload)} frames after the header")
-        return Message(verb, _only(header, known))
+        return Message(verb, header)
     raw_items = header.pop("items")
-    _match_payload(verb, raw_items, payload)
-    items, at = [], 0
-    for raw in raw_items:
-        specs = raw.pop("arrays", ())
-        arrays = tuple(Array(s["dtype"], tuple(s["shape"]), payload[at + n]) for n, s in enumerate(specs))
-        at += len(arrays)
-        items.append(Item(_only(raw, known_in_item), arrays))
-    return Message(verb, _only(header, known), tuple(items))
+    specs = [raw.pop("arrays", ()) for raw in raw_items]
+    _match_payload(verb, specs, payload)
+    data = iter(payload)
+    items = [
+        Item(raw, tuple([Array(s["dtype"], tuple(s["shape"]), next(data)) for s in each]))
+        for raw, each in zip(raw_items, specs, strict=True)
+    ]
+    return Message(verb, header, tuple(items))
 
 
 def glimpse(frames: Sequence[Frame]) -> tuple[str | None, list[int]]:
     """Verb and item ids of a message that `decode` refused, as far as they can be read: for the answer."""
     try:
         verb = _decode_verb(frames[1])
+        _hold_to_limit(verb, frames[2])
         header = _unpack(verb, frames[2])
     except (IndexError, InvalidArgument, TooLarge):
         return None, []
@@ -151,62 +137,6 @@ def glimpse(frames: Sequence[Frame]) -> tuple[str | None, list[int]]:
         return verb, []
     ids = [item.get("id") for item in items if isinstance(item, dict)]
     return verb, [i for i in ids if type(i) is int and 0 <= i < 2**63][:1024]
-
-
-# --- schema -----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _definitions() -> dict[str, Any]:
-    text = resources.files("streamfeat.schemas").joinpath("messages.schema.json").read_text("utf-8")
-    definitions: dict[str, Any] = json.loads(text)["definitions"]
-    return definitions
-
-
-def _inline(node: Any) -> Any:
-    """The schema with each $ref replaced by what it stands for: validation is twice as fast so."""
-    if isinstance(node, list):
-        return [_inline(value) for value in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _inline(_definitions()[node["$ref"].removeprefix("#/definitions/")])
-    return {key: _inline(value) for key, value in node.items()}
-
-
-@cache
-def _rules(verb: str) -> tuple[frozenset[str], frozenset[str] | None, Callable[[Any], Any]]:
-    """Known fields, known fields of an item (None: no items), and the compiled schema. About 5 ms, once a verb."""
-    if verb not in VERBS:
-        raise InvalidArgument(f"unknown verb {verb[:_SHOWN]!r}; known are {', '.join(sorted(VERBS))}")
-    schema = _inline(_definitions()[verb])
-    properties = schema.get("properties", {})
-    items = properties.get("items")
-    known_in_item = None if items is None else frozenset(items["items"]["properties"]) - {"arrays"}
-    return frozenset(properties) - {"items"}, known_in_item, fastjsonschema.compile(schema)
-
-
-def _broken_rule(verb: str, error: Any) -> InvalidArgument:
-    """fastjsonschema says `data.items[3].id must be integer`; we say verb, field, rule, and what came."""
-    rule = error.message.removeprefix("data").removeprefix(".")
-    field = "header" if error.name == "data" else ""
-    came = "" if error.rule in ("required", "if") else f", got {_shown(error.value)}"
-    return InvalidArgument(f"{verb}: {field}{rule[:400]}{came}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-
-
-def _only(fields: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    return fields if fields.keys() <= known else {k: v for k, v in fields.items() if k in known}
-
-
-def _refuse_unknown(fields: dict[str, Any], known: frozenset[str], where: str) -> None:
-    if not fields.keys() <= known:
-        names = ", ".join(sorted(map(repr, fields.keys() - known)))
-        raise InvalidArgument(f"{where}: no such field in schemas/messages.schema.json: {names}")
 
 
 # --- header -----------------------------------------------------------------------------------------------------------
@@ -220,10 +150,25 @@ def _decode_verb(frame: Frame) -> str:
     return verb
 
 
-def _unpack(verb: str, frame: Frame) -> dict[str, Any]:
+def _hold_to_limit(verb: str, frame: Frame) -> None:
     limit = header_limit(verb)
     if len(frame) > limit:
         raise TooLarge(f"{verb}: header must be at most {limit} bytes, got {len(frame)}")
+
+
+def _checked(verb: str, frame: Frame, rules: Rules) -> Header:
+    """A header read key by key, without the fields that the schema does not know."""
+    header = _unpack(verb, frame)
+    rules.check(header)
+    if verb == "REPORT":
+        _walk(verb, header)
+    if rules.known_in_item is None:
+        return _only(header, rules.known)
+    items = [_only(item, rules.known_in_item | {"arrays"}) for item in header["items"]]
+    return {**_only(header, rules.known), "items": items}
+
+
+def _unpack(verb: str, frame: Frame) -> dict[str, Any]:
     try:
         header = msgpack.unpackb(
             frame,
@@ -241,7 +186,7 @@ def _unpack(verb: str, frame: Frame) -> dict[str, Any]:
         said = "extension types do not travel" if "max_ext_len" in str(error) else str(error) or type(error).__name__
         raise InvalidArgument(f"{verb}: header must be one valid msgpack map: {said[:200]}") from None
     if not isinstance(header, dict):
-        raise InvalidArgument(f"{verb}: header must be a map, got {_shown(header)}")
+        raise InvalidArgument(f"{verb}: header must be a map, got {shown(header)}")
     return header
 
 
@@ -249,11 +194,11 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     for key in fields:
         if type(key) is not str:
-            raise InvalidArgument(f"keys must be text, got {_shown(key)}")
+            raise InvalidArgument(f"keys must be text, got {shown(key)}")
     if len(fields) != len(pairs):
         keys = [key for key, _ in pairs]
         doubled = next(key for key in fields if keys.count(key) > 1)
-        raise InvalidArgument(f"key {_shown(doubled)} is there twice")
+        raise InvalidArgument(f"key {shown(doubled)} is there twice")
     return fields
 
 
@@ -261,30 +206,49 @@ def _no_ext(code: int, _data: bytes) -> Any:
     raise InvalidArgument(f"extension types do not travel, got type {code}")
 
 
-def _pack(verb: str, header: dict[str, Any], validate: Callable[[Any], Any]) -> bytes:
-    if verb == "REPORT":  # only a walk through it shows what it is made of
-        return _pack_plain(verb, header, validate)
-    try:
-        if verb not in _CHECKED_BEFORE:
-            validate(header)
-        packed: bytes = msgpack.packb(header, strict_types=True)
-        return packed
-    except (fastjsonschema.JsonSchemaValueException, TypeError, ValueError, OverflowError):
-        return _pack_plain(verb, header, validate)  # makes numpy scalars and tuples plain, or says what is wrong
+def _raw_item(item: Item, payload: list[Frame]) -> dict[str, Any]:
+    """The item's part of a header; its arrays' frames are added to the payload."""
+    if not item.arrays:
+        return item.fields
+    payload += [array.data for array in item.arrays]
+    return {**item.fields, "arrays": [{"dtype": array.dtype, "shape": array.shape} for array in item.arrays]}
 
 
-def _pack_plain(verb: str, header: dict[str, Any], validate: Callable[[Any], Any]) -> bytes:
+def _pack(verb: str, header: Header, rules: Rules) -> bytes:
+    if rules.reader is not None:
+        if verb in _CHECKED_BEFORE:
+            _refuse_unknown(verb, header, rules)
+        packed = rules.reader.write(header)
+        if packed is not None and (verb in _CHECKED_BEFORE or rules.reader.read(packed) is not None):
+            return packed
+    _refuse_unknown(verb, header, rules)
     try:
-        plain = _plain(header, verb + ":")
-        validate(plain)
-        packed: bytes = msgpack.packb(plain, strict_types=True)
-    except fastjsonschema.JsonSchemaValueException as error:
-        raise _broken_rule(verb, error) from None
+        plain = _plain(header, verb + ":")  # numpy scalars and tuples too; or it says what cannot travel
+        rules.check(plain)
+        text: bytes = msgpack.packb(plain, strict_types=True)
     except InvalidArgument:
         raise
     except (ValueError, OverflowError, RecursionError) as error:  # an int over 64 bits, lone surrogates, too deep
         raise InvalidArgument(f"{verb}: header cannot be packed: {error}") from None
-    return packed
+    return text
+
+
+def _refuse_unknown(verb: str, header: Header, rules: Rules) -> None:
+    _refuse_other(header.keys() - {"items"} - rules.known, verb)
+    if rules.known_in_item is not None:
+        known = rules.known_in_item | {"arrays"}
+        for n, item in enumerate(header["items"]):
+            if not item.keys() <= known:
+                _refuse_other(item.keys() - known, f"{verb}: items[{n}]")
+
+
+def _refuse_other(keys: Iterable[Any], where: str) -> None:
+    if names := ", ".join(sorted(map(repr, keys))):
+        raise InvalidArgument(f"{where}: no such field in schemas/messages.schema.json: {names}")
+
+
+def _only(fields: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key in known}
 
 
 def _walk(verb: str, header: dict[str, Any]) -> None:
@@ -306,17 +270,17 @@ def _plain(value: Any, where: str) -> Any:
         return {
             key: _plain(v, f"{where} {key}" if where.endswith(":") else f"{where}.{key}") for key, v in value.items()
         }
-    raise InvalidArgument(f"{where} must be text, a number, a list or a map with text keys, got {_shown(value)}")
+    raise InvalidArgument(f"{where} must be text, a number, a list or a map with text keys, got {shown(value)}")
 
 
 # --- payload ----------------------------------------------------------------------------------------------------------
 
 
-def _match_payload(verb: str, raw_items: list[dict[str, Any]], payload: Sequence[Frame]) -> None:
-    """Hold each payload frame to the dtype and shape that announce it, and their number to the announced one."""
+def _match_payload(verb: str, specs: Sequence[Sequence[Mapping[str, Any]]], payload: Sequence[Frame]) -> None:
+    """Hold each payload frame to the dtype and shape that announce it, item by item, and their number too."""
     at = 0
-    for n, raw in enumerate(raw_items):
-        for m, spec in enumerate(raw.get("arrays", ())):
+    for n, item in enumerate(specs):
+        for m, spec in enumerate(item):
             dtype, shape = spec["dtype"], spec["shape"]
             need = prod(shape) * ITEM_SIZE[dtype]  # Python's integers do not overflow
             if type(need) is not int:  # JSON Schema takes 2.0 for an integer

@@ -13,9 +13,9 @@ schemas/messages.schema.json, which the codec holds every message to. Who says w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,8 +42,7 @@ REASON_LENGTH = 2000
 Frame = bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(msgspec.Struct, frozen=True):
     """An array on its way: the bytes as they came, and what they mean.
 
     Parameters
@@ -58,7 +57,10 @@ class Array:
 
     dtype: str
     shape: tuple[int, ...]
-    data: Frame = field(repr=False)
+    data: Frame
+
+    def __repr__(self) -> str:
+        return f"Array(dtype={self.dtype!r}, shape={self.shape})"
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Array:
@@ -101,8 +103,7 @@ class Array:
         return data.nbytes if isinstance(data, memoryview) else len(data)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One signal, feature or result in a message: `fields["id"]` says which, `arrays` is what it weighs."""
 
     fields: dict[str, Any]
@@ -117,12 +118,11 @@ class Item:
         return n_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A verb, its fields, and the items of REQUEST, TASK, RESULT and REPLY."""
 
     verb: str
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = {}
     items: tuple[Item, ...] = ()
 
 

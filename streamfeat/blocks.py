@@ -1,10 +1,8 @@
-"""Features in a folder, a block of items at a time: what is finished is kept, and known again by bank, names, content.
+"""Features a block of items at a time: what is finished is kept in a folder, known again by bank, names and content.
 
-blocks/KEY/    features.npy, about.json: one block, written whole or not at all, never changed
-features.npy   (N, D), the items that have a feature, in the corpus' order; there once every block is
-names.npy      (N,)
-labels.npy     (N,), "" where there is none
-about.json     the bank's hash, the blocks in order, what failed and why
+FOLDER/KEY/    features.npy, about.json: one block, written whole or not at all, never changed
+
+Joined they are a feature set, `featureset`: the items that have a feature, in the corpus' order.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from streamfeat.delivery import Failure
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError
+from streamfeat.featureset import SUFFIXES, write_features
 from streamfeat.signals.corpus import Utterance
 from streamfeat.signals.pictures import Picture
 
@@ -74,14 +73,19 @@ def _mark(entry: Entry) -> list[str | int | None]:
     return [entry.name, entry.label, str(source)]
 
 
+def blocks_folder(out: Path) -> Path:
+    """Where the blocks of a feature set are kept: in its folder, or beside what is no folder of .npy files."""
+    return out.with_name(f"{out.name}.blocks") if out.suffix in SUFFIXES else out / "blocks"
+
+
 def is_kept(folder: Path, block: Block) -> bool:
     """Whether the block was finished by an earlier run."""
-    return _place(folder, block).is_dir()
+    return (folder / block.key).is_dir()
 
 
 def keep(folder: Path, block: Block, done: Done) -> None:
     """Write a finished block."""
-    with write_directory(_place(folder, block)) as partial:
+    with write_directory(folder / block.key) as partial:
         write_file(partial / "features.npy", done.features)
         about = {"places": done.places, "failed": [failure.as_dict() for failure in done.failed]}
         write_file(partial / "about.json", json.dumps(about).encode())
@@ -95,7 +99,7 @@ def read_kept(folder: Path, block: Block) -> Done:
     ConfigError
         It cannot be read.
     """
-    place = _place(folder, block)
+    place = folder / block.key
     try:
         about = json.loads((place / "about.json").read_bytes())
         features = np.load(place / "features.npy", mmap_mode="r", allow_pickle=False)
@@ -104,42 +108,32 @@ def read_kept(folder: Path, block: Block) -> Done:
         raise ConfigError(f"{place}: a block that cannot be read ({error}); remove it and run again") from error
 
 
-def join(
-    folder: Path, entries: Sequence[Entry], blocks: Sequence[Block], bank: str, empty: NDArray[Any]
-) -> list[Failure]:
-    """Write features, names and labels of the blocks that are kept, each file whole by rename; give what failed.
+def join(out: Path, entries: Sequence[Entry], blocks: Sequence[Block], bank: str, empty: NDArray[Any]) -> list[Failure]:
+    """Write the feature set of the blocks that are kept; give what failed.
 
     Parameters
     ----------
-    folder, entries, blocks
+    out : Path
+        Of the feature set; its blocks are in `blocks_folder`.
+    entries, blocks
     bank : str
         Its hash.
     empty : (0, D)
         Features of no item: their width and dtype.
     """
-    done = [read_kept(folder, block) for block in blocks]
+    done = [read_kept(blocks_folder(out), block) for block in blocks]
     kept = [entries[block.first + place] for block, one in zip(blocks, done, strict=True) for place in one.places]
     failed = [failure for one in done for failure in one.failed]
-    part = folder / ".features.part.npy"
-    X = np.lib.format.open_memmap(part, mode="w+", dtype=empty.dtype, shape=(len(kept), empty.shape[1]))
-    first = 0
-    for one in done:
-        X[first : first + len(one.features)] = one.features
-        first += len(one.features)
-    X.flush()
-    part.replace(folder / "features.npy")
-    _replace(folder / "names.npy", np.array([entry.name for entry in kept], np.str_))
-    _replace(folder / "labels.npy", np.array([entry.label or "" for entry in kept], np.str_))
+    texts = {
+        "names": np.array([entry.name for entry in kept], np.str_),
+        "labels": np.array([entry.label or "" for entry in kept], np.str_),
+        "speakers": np.array([_speaker(entry) for entry in kept], np.str_),
+    }
     about = {"bank": bank, "blocks": [block.key for block in blocks], "failed": [f.as_dict() for f in failed]}
-    _replace(folder / "about.json", json.dumps(about, indent=2).encode())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_features(out, (one.features for one in done), empty, texts, about)
     return failed
 
 
-def _replace(file: Path, content: bytes | NDArray[Any]) -> None:
-    part = file.with_name(f".{file.name}.part")
-    write_file(part, content)
-    part.replace(file)
-
-
-def _place(folder: Path, block: Block) -> Path:
-    return folder / "blocks" / block.key
+def _speaker(entry: Entry) -> str:
+    return entry.speaker or "" if isinstance(entry, Utterance) else ""

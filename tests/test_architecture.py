@@ -28,6 +28,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "wire",
         "schemas",
         "microphone",
+        "featureset",
         "cuts",
     ),
     (

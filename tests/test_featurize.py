@@ -11,10 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfeat import presets
+from streamfeat.dask import connect
 from streamfeat.featuremap import FeatureMap
+from streamfeat.featureset import read_features
 from streamfeat.presets import ensure_bank
-from streamfeat.signals import open_images
+from streamfeat.signals import open_corpus, open_images
+from tests.files import wav16
 from tests.terminal import EXECUTABLE, Terminal, terminal
+
+PRESETS = Path(presets.__file__).parent
 
 
 @pytest.fixture
@@ -61,9 +67,35 @@ def test_it_goes_on_after_a_kill_and_equals_this_process(shell: Terminal, tmp_pa
     assert (again.status, again.json["computed"], again.json["failed"]) == (3, 0, report["failed"])
 
 
+def test_every_form_holds_the_same(shell: Terminal, tmp_path: Path) -> None:
+    """On a scheduler that runs: the bits of this process, labels, speakers; a second run computes nothing."""
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for name in ("3_jo_0.wav", "7_jo_1.wav", "3_ann_0.wav"):
+        (corpus / name).write_bytes(wav16(np.random.default_rng(int(name[0])).integers(-9000, 9000, 8000, np.int16)))
+    text = (PRESETS / "global-audio.toml").read_text()
+    (tmp_path / "tiny.toml").write_text(text.replace("m = 1000", "m = 10").replace('"global-audio"', '"tiny"'))
+    assert shell("bank", "build", tmp_path / "tiny.toml").status == 0
+    utterances = open_corpus(corpus).utterances
+    expected = FeatureMap.open(ensure_bank("tiny", shell.banks)).transform([one.read() for one in utterances])
+    words = ["featurize", str(corpus), "--bank", "tiny", "--block", "2", "--json"]
+    with connect(n_workers=1) as client:
+        for form in (".zarr", ".parquet"):
+            out = tmp_path / f"features{form}"
+            ran = shell(*words, "--out", out, "--scheduler", client.scheduler_info()["address"])
+            assert ran.json["computed"] == 3
+            found = read_features(out)
+            assert found.rows[:].tobytes() == expected.tobytes()
+            assert found.names.tolist() == [one.name for one in utterances]
+            assert found.labels.tolist() == [one.label for one in utterances]
+            assert found.speakers.tolist() == [one.speaker for one in utterances]
+            assert shell(*words, "--out", out).json["computed"] == 0
+
+
 def test_what_is_no_folder_of_features_is_refused(shell: Terminal, tmp_path: Path) -> None:
     """A folder that holds other things stays as it is; formats that are not written are named."""
     corpus = corpus_at(tmp_path / "corpus")
     shell("featurize", corpus, "--out", corpus).refused(64, "holds other things")
-    shell("featurize", corpus, "--out", corpus / "batch.npy").refused(64, "is a file")
-    shell("featurize", corpus, "--out", tmp_path / "x.zarr").refused(64, "a folder of .npy files is written")
+    shell("featurize", corpus, "--out", corpus / "broken.png").refused(64, "is a file")
+    shell("featurize", corpus, "--out", corpus / "batch.npy").refused(64, "no earlier run left it")
+    shell("featurize", corpus, "--out", tmp_path / "x.npz").refused(64, ".npy, .zarr, .parquet or a folder")

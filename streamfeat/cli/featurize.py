@@ -1,4 +1,4 @@
-"""`streamfeat featurize`: features of a corpus into a folder, through Dask; goes on where it was stopped."""
+"""`streamfeat featurize`: the feature set of a corpus, through Dask; goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from streamfeat.blocks import Block, Done, Entry, cut_blocks, is_kept, join, keep
+from streamfeat.blocks import Block, Done, Entry, blocks_folder, cut_blocks, is_kept, join, keep
 from streamfeat.cli.choices import channels_option, frames_option, limit_options
 from streamfeat.cli.console import emit, json_option, progress, with_settings
 from streamfeat.cli.guidance import examples
@@ -19,6 +19,7 @@ from streamfeat.decoding import Bounded, Decoder, Limits, bounded_pictures, boun
 from streamfeat.delivery import Failure
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, InvalidArgument
 from streamfeat.featuremap import FeatureMap
+from streamfeat.featureset import SUFFIXES, check_form
 from streamfeat.presets import ensure_bank
 from streamfeat.signals import open_corpus, open_images
 from streamfeat.signals.corpus import Skipped, Utterance
@@ -27,16 +28,19 @@ from streamfeat.signals.signal import printable
 
 
 @click.command(
-    help="Features of recordings or pictures into a folder of .npy files, through Dask (extra: dask).",
+    help="Features of recordings or pictures, with names, labels and speakers, through Dask (extra: dask). --out names "
+    "a folder of .npy files, or what ends in .npy, .zarr or .parquet; finished blocks are kept in OUT/blocks, or in "
+    "OUT.blocks beside it, and may be removed when all is there. A Dask scheduler must be trusted, as must whoever "
+    "reaches its port: its wire uses pickles, which are programs (a fleet's does not).",
     epilog=examples(
         "streamfeat featurize tidigits --out features",
-        "streamfeat featurize pictures --out features --bank digits-image",
+        "streamfeat featurize pictures --out features.zarr --bank digits-image",
         "# on a Dask scheduler of yours",
-        "streamfeat featurize tidigits --out features --scheduler tcp://host:8786",
+        "streamfeat featurize tidigits --out features.parquet --scheduler tcp://host:8786",
     ),
 )
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; finished blocks stay.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="FOLDER, X.npy, X.zarr or X.parquet.")
 @click.option("--bank", "--preset", "bank", help="Preset, name, hash or directory [digits-audio or digits-image].")
 @click.option("--scheduler", default="local", show_default=True, metavar="local|ADDRESS", help="A Dask scheduler.")
 @click.option("--block", "size", type=click.IntRange(1), default=256, show_default=True, help="Items in a block.")
@@ -58,8 +62,6 @@ def command(
     json_to: str | None,
 ) -> int:
     """Compute what is missing, join the blocks; report counts, rate and failures."""
-    from streamfeat.dask import compute, connect
-
     _check_out(out)
     entries, skipped = _entries(path)
     name = bank or ("digits-audio" if isinstance(entries[0], Utterance) else "digits-image")
@@ -67,37 +69,22 @@ def command(
         ensure_bank(name, Path(settings.fleet.bank_dir), say=lambda text: click.echo(text, err=True))
     )
     blocks = cut_blocks(entries, fmap.bank_hash, f"{channels} {frames}", size)
-    missing = [block for block in blocks if not is_kept(out, block)]
-    n_missing = sum(map(len, missing))
-    lost: dict[str, list[Failure]] = {}
+    missing = [block for block in blocks if not is_kept(blocks_folder(out), block)]
     started = time.monotonic()
-    with Decoder(limits) as decoder, progress("items", len(entries)) as advance:
-        advance(len(entries) - n_missing)
-
-        def finished(number: int, done: Done | None, failed: list[Failure]) -> None:
-            if done is None:
-                lost[missing[number].key] = failed
-            else:
-                keep(out, missing[number], done)
-            advance(len(missing[number]))
-
-        if missing:
-            items = _bounded(entries, decoder, channels, frames)
-            with connect(scheduler) as client:
-                compute(client, fmap, [items[block.first : block.last] for block in missing], finished)
+    with Decoder(limits) as decoder:
+        items = _bounded(entries, decoder, channels, frames)
+        lost = _compute(fmap, items, missing, blocks_folder(out), scheduler)
     wall_s = time.monotonic() - started
     whole = [block for block in blocks if block.key not in lost]
     empty = np.empty((0, fmap.n_features), fmap.bank.dtype)
     failed = join(out, entries, whole, fmap.bank_hash, empty) + [failure for some in lost.values() for failure in some]
+    n_missing = sum(map(len, missing))
     report = {
         "path": printable(str(path)),
         "out": printable(str(out)),
         "bank": fmap.bank_hash,
-        "items": len(entries),
-        "answered": len(entries) - len(failed),
-        "computed": n_missing,
-        "kept": len(entries) - n_missing,
-        "blocks": _counts(blocks, missing),
+        **_counts(len(entries), len(failed), n_missing),
+        "blocks": {"computed": len(missing), "kept": len(blocks) - len(missing)},
         "failed": [failure.as_dict() for failure in failed],
         "skipped": [{"file": one.name, "reason": one.reason} for one in skipped],
         "wall_s": round(wall_s, 3),
@@ -107,17 +94,43 @@ def command(
     return EXIT_SOME_FAILED if failed else EXIT_OK
 
 
-def _counts(blocks: Sequence[Block], missing: Sequence[Block]) -> dict[str, int]:
-    return {"computed": len(missing), "kept": len(blocks) - len(missing)}
+def _compute(
+    fmap: FeatureMap, items: Sequence[Bounded], missing: Sequence[Block], folder: Path, scheduler: str
+) -> dict[str, list[Failure]]:
+    """Compute the missing blocks and keep each; give the failures of those that were lost with their workers."""
+    from streamfeat.dask import compute, connect
+
+    lost: dict[str, list[Failure]] = {}
+    if not missing:
+        return lost
+    with progress("items", len(items)) as advance, connect(scheduler) as client:
+        advance(len(items) - sum(map(len, missing)))
+
+        def finished(number: int, done: Done | None, failed: list[Failure]) -> None:
+            if done is None:
+                lost[missing[number].key] = failed
+            else:
+                keep(folder, missing[number], done)
+            advance(len(missing[number]))
+
+        compute(client, fmap, [items[block.first : block.last] for block in missing], finished)
+    return lost
+
+
+def _counts(n: int, n_failed: int, n_missing: int) -> dict[str, int]:
+    return {"items": n, "answered": n - n_failed, "computed": n_missing, "kept": n - n_missing}
 
 
 def _check_out(out: Path) -> None:
-    """Refuse what is not a folder of ours, before the work."""
-    if out.suffix in (".zarr", ".parquet"):
-        raise click.UsageError(f"--out {out}: a folder of .npy files is written, not {out.suffix}; name it otherwise")
+    """Refuse what is no feature set of ours, before the work."""
+    check_form(out)
+    if blocks_folder(out).is_dir():
+        return
+    if out.suffix in SUFFIXES and out.exists():
+        raise click.UsageError(f"--out {out} is there and no earlier run left it: name another")
     if out.exists() and not out.is_dir():
-        raise click.UsageError(f"--out {out} is a file: name a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / "blocks").is_dir():
+        raise click.UsageError(f"--out {out} is a file: name a folder, or what ends in {', '.join(SUFFIXES)}")
+    if out.is_dir() and any(out.iterdir()):
         raise click.UsageError(f"--out {out} holds other things: name a new folder, or one of an earlier run")
 
 

@@ -36,7 +36,7 @@ from streamfeat.signals.signal import printable
         "streamfeat featurize tidigits --out features",
         "streamfeat featurize pictures --out features.zarr --bank digits-image",
         "# on a Dask scheduler of yours",
-        "streamfeat featurize tidigits --out features.parquet --scheduler tcp://host:8786",
+        "streamfeat featurize tidigits --out x.parquet --scheduler tcp://host:8786",
     ),
 )
 @click.argument("path", type=click.Path(path_type=Path))

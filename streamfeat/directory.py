@@ -29,9 +29,9 @@ def write_directory(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o755)
-        _force(partial)
+        force_folder(partial)
         partial.rename(path)
-        _force(path.parent)
+        force_folder(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -59,7 +59,7 @@ def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
         raise OSError(number, os.strerror(number), str(file)) from error
 
 
-def _force(folder: Path) -> None:
+def force_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -4,9 +4,9 @@ A batch is one transaction, forced to disk before anyone is told (WAL, synchrono
 seq): the same key again is answered with the id of the first and changes nothing, whatever it carries, so a sender that
 did not hear the acknowledgement may send again. After a kill at any moment everything acknowledged is there, once.
 
-Every byte is watched over: a log that was closed is sealed, one that was not (after a kill) has its structure and the
-checksum of every entry gone through when it is opened, and entries are held to their checksums whenever they are read.
-What is damaged is refused and kept as it is.
+Every byte is watched over (`logcheck`): a log that was closed is sealed; one that was not, after a kill, has its
+structure and the checksum of every entry gone through when it is opened, and all that was acknowledged must be there;
+entries are held to their checksums whenever they are read. What is damaged is refused and kept as it is.
 
 The log belongs to one bank, one dtype and width, and one type of label, those of its first entries, and to one
 process, which holds a lock on `<path>.lock` for as long as it is open.
@@ -18,9 +18,8 @@ import fcntl
 import logging
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -31,11 +30,11 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, Unavailable
 from streamfeat.learn.checks import Label, check_features, check_label
-from streamfeat.seal import break_seal, check_seal, is_sealed, seal
+from streamfeat.logcheck import FORMAT, damaged, entry_checksum, examine, meta_checksum
+from streamfeat.seal import break_seal, seal
+from streamfeat.tally import Tally, TallyWriter
 
 log = logging.getLogger("streamfeat.featurelog")
-
-FORMAT = "streamfeat-log-2"
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -115,17 +114,25 @@ class FeatureLog:
     ------
     ConfigError
         Another process has it open (its pid is named), or the file is no log of this version, or is damaged.
+    Unavailable
+        The disk is full or gone.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
-        try:
-            self._open()
-        except BaseException:
-            os.close(self._lock)
-            raise
+        with ExitStack() as opened:
+            self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
+            opened.callback(os.close, self._lock)
+            self._held = examine(self.path)
+            # before the log itself: so a new one is known to hold nothing yet
+            self._tally = TallyWriter(self.path, self._held)
+            opened.callback(self._tally.close)
+            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=5.0)
+            opened.callback(self._db.close)
+            self._set_up()
+            break_seal(self.path)
+            opened.pop_all()
 
     def __enter__(self) -> FeatureLog:
         return self
@@ -136,7 +143,7 @@ class FeatureLog:
         self.close()
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM entries").fetchone()[0])
+        return self._held.n_entries
 
     @property
     def bank_hash(self) -> str | None:
@@ -156,6 +163,7 @@ class FeatureLog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """What is put in the block is on disk when it ends, all of it, or none if it raises."""
+        before = self._held
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -163,6 +171,7 @@ class FeatureLog:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
+                self._held = before
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -170,6 +179,7 @@ class FeatureLog:
                 self._read_meta()
         except sqlite3.OperationalError as error:
             raise Unavailable(f"{self.path} cannot be written: {error}; free the disk and try again") from error
+        self._tally.say(self._held)
 
     def append(self, entries: Sequence[Entry], bank_hash: str) -> list[Receipt]:
         """Put entries on disk, all or, if one is refused, none; a receipt for each.
@@ -201,10 +211,11 @@ class FeatureLog:
         done = self._db.execute(
             "INSERT INTO entries (stream, seq, label, grp, name, feature, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (stream, seq) DO NOTHING",
-            (*row, _crc(row)),
+            (*row, entry_checksum(row)),
         )
         if done.rowcount == 1:
-            return Receipt(int(done.lastrowid or 0), duplicate=False)
+            self._held = Tally(self._held.n_entries + 1, int(done.lastrowid or 0))
+            return Receipt(self._held.last_id, duplicate=False)
         found = self._db.execute("SELECT id FROM entries WHERE stream = ? AND seq = ?", key).fetchone()
         return Receipt(int(found[0]), duplicate=True)
 
@@ -213,12 +224,12 @@ class FeatureLog:
         query = "SELECT id, stream, seq, label, grp, name, feature, crc FROM entries WHERE id > ? ORDER BY id"
         try:
             for at, *row, crc in self._db.execute(query, (after_id,)):
-                if crc != _crc(row):
-                    raise self._damaged(f"entry {at} is not what was logged")
+                if crc != entry_checksum(row):
+                    raise damaged(self.path, f"entry {at} is not what was logged")
                 stream, seq, label, group, name, feature = row
                 yield at, Entry(stream, seq, np.frombuffer(feature, self.dtype), label, group, name)
         except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
+            raise damaged(self.path, str(error)) from error
 
     def load(self) -> Logged:
         """All entries at once: what a model is fitted on."""
@@ -236,68 +247,31 @@ class FeatureLog:
     def close(self) -> None:
         """Let go of the file, sealed, and of the lock."""
         try:
-            self._db.close()  # which brings the write-ahead log home
+            with closing(self._tally):
+                self._db.close()  # which brings the write-ahead log home
             if not self._wal_left():
                 seal(self.path)
-        except (sqlite3.Error, OSError) as error:  # it stays unsealed: gone through at the next start
+        except (sqlite3.Error, OSError, Unavailable) as error:  # it stays unsealed: gone through at the next start
             log.warning("%s is closed without a seal: %s", self.path, error)
         finally:
             os.close(self._lock)
 
-    def _open(self) -> None:
-        is_new = not self.path.exists()
-        was_sealed = is_sealed(self.path) and not self._wal_left()
-        if was_sealed:
-            check_seal(self.path)
-        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=5.0)
-        try:
-            if not is_new and not was_sealed:
-                self._go_through()
-            self._set_up()
-        except (sqlite3.Error, Unavailable) as error:
-            self._db.close()
-            raise ConfigError(f"{self.path} is no feature log, or cannot be used: {error}") from error
-        except ConfigError:
-            self._db.close()
-            raise
-        break_seal(self.path)
-
     def _set_up(self) -> None:
-        """Tables and format of a new log; of one that was there, that this version reads it."""
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        with self.transaction():
-            for statement in TABLES.split(";"):
-                self._db.execute(statement)
-            if not self._meta:
-                self._write_meta({"format": FORMAT})
-        found = self._meta.get("format")
-        if found != FORMAT:
-            raise ConfigError(f"{self.path} has the format {found!r}, this version reads {FORMAT!r}")
-
-    def _go_through(self) -> None:
-        """Look at every page and every entry of a log that was not closed."""
-        [(verdict,), *_] = self._db.execute("PRAGMA integrity_check(1)")
-        if verdict != "ok":
-            raise self._damaged(verdict)
-        self._read_meta()
-        if self._meta.get("format", FORMAT) != FORMAT:  # entries of another format are not ours to judge
-            return
-        if self._meta and self._meta.get("check") != _check(self._meta):
-            raise self._damaged("what it says of its entries is not what was written")
-        if self._meta:
-            for _ in self.read():
-                pass
+        """Tables and format of a new log."""
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            with self.transaction():
+                for statement in TABLES.split(";"):
+                    self._db.execute(statement)
+                if not self._meta:
+                    self._write_meta({"format": FORMAT})
+        except (sqlite3.Error, Unavailable) as error:
+            raise ConfigError(f"{self.path} cannot be used: {error}") from error
 
     def _wal_left(self) -> bool:
         wal = self.path.with_name(self.path.name + "-wal")
         return wal.exists() and wal.stat().st_size > 0
-
-    def _damaged(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{self.path} is damaged: {what}; it is kept as it is: copy it again from where it is whole, or move it "
-            "away to begin anew"
-        )
 
     def _read_meta(self) -> None:
         try:
@@ -306,7 +280,7 @@ class FeatureLog:
             self._meta = {}
 
     def _write_meta(self, meta: dict[str, str]) -> None:
-        meta["check"] = _check(meta)
+        meta["check"] = meta_checksum(meta)
         self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", sorted(meta.items()))
         self._meta = meta
 
@@ -322,17 +296,6 @@ class FeatureLog:
             raise InvalidArgument(f"features must be of dtype {held['dtype']}, as those before, got {facts['dtype']}")
         if "label" in facts and held.get("label", facts["label"]) != facts["label"]:
             raise InvalidArgument(f"labels must be all {held['label']}, as those before, got one of {facts['label']}")
-
-
-def _crc(row: Sequence[Any]) -> int:
-    """Checksum of an entry: of stream, seq, label, group and name with their types, then of the feature's bytes."""
-    *about, feature = row
-    return zlib.crc32(feature, zlib.crc32(repr(about).encode()))
-
-
-def _check(meta: dict[str, str]) -> str:
-    """Checksum of what is said of all entries."""
-    return str(zlib.crc32(repr(sorted((k, v) for k, v in meta.items() if k != "check")).encode()))
 
 
 def _lock(path: Path) -> int:

@@ -63,8 +63,8 @@ def test_mel_is_librosas(rate_hz: int, parameters: dict[str, Any], n: int) -> No
     got = step(x)
     assert got.dtype == np.float32
     assert got.flags.c_contiguous
-    # a float32 transform of 256 to 1024 numbers is off by some 3e-7 of the largest bin
-    np.testing.assert_allclose(got, want, atol=3e-6 * want.max())
+    # weights, bins and sums of at most 64 of them are float32
+    np.testing.assert_allclose(got, want, rtol=4e-6)
     assert axes.rate_hz == rate_hz / stage.hop
 
 

@@ -85,10 +85,11 @@ class Arclength:
     def _times(self, x: Array) -> NDArray[np.float64]:
         """Where x is read, in frames, (n,)."""
         still = even_times(self.n, x.shape[1] - 1)
-        if x.max() <= 0:
+        largest = float(x.max())
+        if largest <= 0:
             return still
         path = np.empty(x.shape[1])
-        path_length(np.ascontiguousarray(x), self.smooth // 2, self.floor, self.power, path)
+        path_length(np.ascontiguousarray(x), largest, self.smooth // 2, (self.floor, self.power), path)
         if path[-1] <= STILL:
             return still
         return np.interp(even_times(self.n, float(path[-1])), path, np.arange(path.size))

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups.axes import VARIABLE, Axes
+from streamfeat.kernels.spectrum import band_energies, windowed
 
 Array = NDArray[np.float32]
+
+FRAMES_AT_ONCE = 64
+"""They stay in the second cache. Of 101 frames of 512 numpy's transform takes 66 us in float64, 345 in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +75,22 @@ class Spectrogram:
                 f"band {empty[0]} at {edges_hz[empty[0] + 1]:.0f} Hz lies between two Fourier bins; "
                 "use fewer bands, a larger n_fft or the log scale"
             )
-        # Each filter touches a few neighbouring bins. Their products summed run by run cost four times what BLAS takes
-        # (40 us a second of audio), and the sums do not depend on its threads.
-        band, bin_ = np.nonzero(filters)
-        weight = filters[band, bin_].astype(np.float32)[:, None]
-        starts = np.flatnonzero(np.diff(band, prepend=-1))
+        # Each filter touches a few neighbouring bins.
+        firsts = (filters > 0).argmax(axis=1)
+        touched = np.count_nonzero(filters, axis=1)
+        reach = firsts, np.concatenate(([0], np.cumsum(touched)))
+        weights = filters[filters > 0].astype(np.float32)
         hann = _padded_hann(self.window, self.n_fft)
 
         def step(x: Array) -> Array:
-            padded = np.pad(x, self.n_fft // 2)
-            frames = np.lib.stride_tricks.sliding_window_view(padded, self.n_fft)[:: self.hop]
-            spectrum = np.fft.rfft(frames * hann)
-            bins = spectrum.real**2 + spectrum.imag**2
-            if self.of == "magnitude":
-                np.sqrt(bins, out=bins)
-            out: Array = np.add.reduceat(bins.T[bin_] * weight, starts, axis=0)
+            n_frames = 1 + x.size // self.hop
+            out = np.empty((self.bands, n_frames), np.float32)
+            frames = np.empty((min(n_frames, FRAMES_AT_ONCE), self.n_fft))
+            for k in range(0, n_frames, FRAMES_AT_ONCE):
+                some = frames[: n_frames - k]
+                windowed(x, k * self.hop - self.n_fft // 2, self.hop, hann, some)
+                spectrum = np.fft.rfft(some).view(np.float64)
+                band_energies(spectrum, self.of == "magnitude", reach, weights, out[:, k : k + len(some)])
             return out
 
         band_hz = tuple(float(hz) for hz in edges_hz[1:-1])
@@ -128,8 +133,8 @@ def _triangles(edges_hz: NDArray[np.float64], rate_hz: float, n_fft: int, widen:
     return np.maximum(0.0, np.minimum(rising, falling))
 
 
-def _padded_hann(window: int, n_fft: int) -> Array:
+def _padded_hann(window: int, n_fft: int) -> NDArray[np.float64]:
     """The periodic Hann window in the middle of n_fft samples."""
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
     left = (n_fft - window) // 2
-    return np.pad(hann, (left, n_fft - window - left)).astype(np.float32)
+    return np.pad(hann, (left, n_fft - window - left))

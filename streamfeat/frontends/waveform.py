@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups.axes import VARIABLE, Axes
+from streamfeat.kernels.spectrum import frame_energies
 from streamfeat.signals.signal import Signal
 
 Array = NDArray[np.float32]
@@ -104,13 +105,10 @@ class Trim:
     def build(self, axes: Axes) -> tuple[Step, Axes]:
         axes.need("sample", by="trim")
         floor = 10.0 ** (-self.top_db / 10)
-        half = self.window // 2
 
         def step(x: Array) -> Array:
-            total = np.concatenate(([0.0], np.cumsum(np.square(x, dtype=np.float64))))
-            begin = np.arange(0, x.size + 1, self.hop) - half
-            ends = np.clip([begin, begin + self.window], 0, x.size)
-            energy = total[ends[1]] - total[ends[0]]
+            energy = np.empty(x.size // self.hop + 1)
+            frame_energies(np.ascontiguousarray(x), self.window, self.hop, energy)
             loud = np.flatnonzero(energy > floor * energy.max())
             if loud.size == 0:
                 return x

@@ -6,43 +6,53 @@ import numpy as np
 from numba import float32, float64, int64, types
 from numpy.typing import NDArray
 
-from streamfeat.kernels import Floats, frozen, kernel
+from streamfeat.kernels import Floats, frozen, kernel, pair
 
 Doubles = NDArray[np.float64]
 
 
-@kernel(types.void(frozen(float32, 2), int64, float64, float64, float64[::1]))
-def path_length(x: Floats, reach: int, floor: float, power: float, out: Doubles) -> None:
-    """out[k] = sum over j < k of |f(L_{j+1}) - f(L_j)|, f(v) = max(v / max x, floor)^power, in float64.
+@kernel(types.void(frozen(float32, 2), float64, int64, pair(float64), float64[::1]))
+def path_length(x: Floats, largest: float, reach: int, heard: tuple[float, float], out: Doubles) -> None:
+    """out[k] = sum over j < k of |f(L_{j+1}) - f(L_j)|, f(v) = max(v / largest, floor)^power, in float64.
 
-    L_k is the mean of the frames from k - r to k + r, r = `reach` or as many as there are on both sides.
+    L_k is the mean of the frames from k - r to k + r, r = `reach` or as many as there are on both sides. A band is gone
+    through once for each step of the formula, so that its frames stay side by side.
 
     Parameters
     ----------
-    x : (bands, frames) float32, its largest value above 0
+    x : (bands, frames) float32
+    largest : float64
+        The largest value of x, above 0.
     reach : int64
-    floor, power : float64
+    heard : floor, power
     out : (frames,) float64
     """
-    n_bands, n = x.shape
-    largest = 0.0
-    for b in range(n_bands):
-        for k in range(n):
-            largest = max(largest, np.float64(x[b, k]))
+    floor, power = heard
+    n = x.shape[1]
+    width = 2 * reach + 1
+    share = np.empty(n, np.float64)
     out[:] = 0
-    for b in range(n_bands):
-        before = 0.0
+    for b in range(x.shape[0]):
+        row = x[b]
+        share[:] = 0
+        inner = share[reach : max(n - reach, reach)]  # those with `reach` frames on both sides
+        for j in range(width):
+            for k in range(inner.shape[0]):
+                inner[k] += row[j + k]
         for k in range(n):
             r = min(reach, k, n - 1 - k)
-            total = 0.0
-            for j in range(k - r, k + r + 1):
-                total += x[b, j]
-            share = max(total / ((2 * r + 1) * largest), floor)
-            if power != 1.0:
-                share = share**power
-            if k > 0:
-                out[k] += (share - before) * (share - before)
-            before = share
+            if r < reach:
+                for j in range(k - r, k + r + 1):
+                    share[k] += row[j]
+                share[k] *= width / (2 * r + 1)
+        for k in range(n):
+            share[k] = max(share[k] / (width * largest), floor)
+        if power != 1.0:
+            for k in range(n):
+                share[k] = share[k] ** power
+        for k in range(1, n):
+            step = share[k] - share[k - 1]
+            out[k] += step * step
     for k in range(1, n):
         out[k] = out[k - 1] + np.sqrt(out[k])
 

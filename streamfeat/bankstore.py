@@ -44,6 +44,7 @@ from streamfeat.bankspec import BankSpec, canonical_json, hold_to_schema, the_on
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError, NotFound
 from streamfeat.readout import READOUT, readout_arrays
+from streamfeat.signals.arrays import NPY_ERRORS
 from streamfeat.spec import did_you_mean
 from streamfeat.streams import Stream
 
@@ -314,7 +315,7 @@ def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:
         mapped = np.load(file, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ConfigError(f"bank {path}: {entry['file']} is missing; {REBUILD}") from None
-    except (OSError, ValueError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise ConfigError(f"bank {path}: {entry['file']} is cut or is no array ({error}); {REBUILD}") from error
     if (mapped.dtype.str, list(mapped.shape)) != (entry["dtype"], entry["shape"]) or not mapped.flags.c_contiguous:
         raise ConfigError(

@@ -21,6 +21,7 @@ from streamfeat.delivery import Failure
 from streamfeat.directory import write_directory, write_file
 from streamfeat.errors import ConfigError
 from streamfeat.featureset import SUFFIXES, write_features
+from streamfeat.signals.arrays import NPY_ERRORS
 from streamfeat.signals.corpus import Utterance
 from streamfeat.signals.pictures import Picture
 
@@ -104,7 +105,7 @@ def read_kept(folder: Path, block: Block) -> Done:
         about = json.loads((place / "about.json").read_bytes())
         features = np.load(place / "features.npy", mmap_mode="r", allow_pickle=False)
         return Done(features, tuple(about["places"]), tuple(Failure(**failure) for failure in about["failed"]))
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise ConfigError(f"{place}: a block that cannot be read ({error}); remove it and run again") from error
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from streamfeat.bank import open_bank
-from streamfeat.errors import InvalidArgument
+from streamfeat.errors import InvalidArgument, TooLarge
 from streamfeat.presets import build_named
 from streamfeat.signals import read_arrays
+from streamfeat.signals.arrays import open_npy, read_npz
 
 
 @pytest.mark.parametrize(
@@ -58,6 +63,54 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     for name in ("gone.npy", "cut.npy", "text.npy", "objects.npy", "several.npz"):
         with pytest.raises(InvalidArgument, match=name.replace(".", r"\.")):
             read_arrays(tmp_path / name)
+
+
+HEADER_PIECES = [
+    b"(",
+    b")",
+    b"{",
+    b"[",
+    b"'",
+    b"\\",
+    b"\n",
+    b"#",
+    b"L",
+    b"-",
+    b"9" * 30,
+    b"O",
+    b"|V0",
+    b"None",
+    b"(" * 99,
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    version=st.sampled_from([(1, 0), (2, 0), (3, 0)]),
+    damage=st.lists(st.tuples(st.integers(6, 127), st.sampled_from(HEADER_PIECES) | st.binary(max_size=4)), max_size=3),
+)
+@example(version=(1, 0), damage=[(60, b"[(")])  # broken when NumPy reads it again as Python 2's: tokenize.TokenError
+@example(version=(3, 0), damage=[(69, b"9" * 30)])  # OverflowError
+@example(version=(3, 0), damage=[(23, b",")])  # SyntaxError
+def test_a_damaged_header_is_refused_or_read(
+    tmp_path_factory: pytest.TempPathFactory, version: tuple[int, int], damage: list[tuple[int, bytes]]
+) -> None:
+    """Whatever stands in the header, which NumPy reads as Python: an array, or a refusal by name; in an .npz too."""
+    folder = tmp_path_factory.mktemp("npy")
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.zeros((5, 4), ">f4"), version)
+    data = bytearray(buffer.getvalue())
+    for at, piece in damage:
+        data[at : at + len(piece)] = piece
+    (folder / "x.npy").write_bytes(data)
+    with zipfile.ZipFile(folder / "x.npz", "w") as archive:
+        archive.writestr("x.npy", bytes(data))
+    for read, name in ((open_npy, "x.npy"), (read_npz, "x.npz")):
+        try:
+            read(folder / name, name)
+        except (InvalidArgument, TooLarge) as error:
+            reason = str(error)
+            assert reason.startswith(name)
 
 
 def test_a_bank_is_built_from_a_file_of_arrays(tmp_path: Path) -> None:

@@ -264,6 +264,29 @@ def test_a_harmed_bank_is_refused_by_the_name_of_the_file(
         open_bank(path)
 
 
+def test_no_byte_of_a_bank_changes_unseen(bank: Bank, tmp_path: Path) -> None:
+    """Flipped or cut anywhere: refused and kept, or, in what no number is read from, the same bank to the bit."""
+    path, rng, n_same = bank.save(tmp_path), np.random.default_rng(0), 0
+    for file in sorted(path.iterdir()):
+        whole = file.read_bytes()
+        for at in rng.integers(0, len(whole), 30):
+            for changed in (whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :], whole[:at]):
+                file.write_bytes(changed)
+                try:
+                    opened = open_bank(path)
+                except ConfigError as error:
+                    reason = str(error)
+                    assert file.name in reason
+                else:
+                    assert changed[at:], "cut, and not noticed"
+                    assert opened.manifest == bank.manifest
+                    assert all(np.array_equal(opened.arrays[name], array) for name, array in bank.arrays.items())
+                    n_same += 1
+                assert file.read_bytes() == changed
+        file.write_bytes(whole)
+    assert n_same < 30, "spaces of a manifest and of the heads of arrays"
+
+
 def test_a_renamed_directory_is_refused(bank: Bank, tmp_path: Path) -> None:
     """The directory's name is the hash; another name is told with the right one."""
     path = bank.save(tmp_path)

@@ -14,6 +14,7 @@ from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 from streamfeat.orbits import Orbits, takes_orbits
 from streamfeat.presets.unlabelled import preset_signals
 from streamfeat.signals import Signal, open_corpus, open_images, read_arrays, read_audio
+from streamfeat.signals.arrays import NPY_ERRORS
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
 from streamfeat.spec import did_you_mean
 
@@ -151,7 +152,7 @@ def read_orbits(sources: Sequence[Path]) -> Orbits:
     if source.suffix == ".npy":
         try:
             return np.asarray(np.load(source, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
+        except NPY_ERRORS as error:
             raise InvalidArgument(f"{source}: no array that can be read: {error}") from error
     folders = sorted(f for f in source.glob("[!.]*") if f.is_dir())
     if not folders:

@@ -6,6 +6,7 @@ Pickles are never loaded: an array of objects is refused by its header.
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -23,8 +24,11 @@ ZIP_MAGIC = b"PK\x03\x04"
 MAX_ARRAY_BYTES = 1 << 31
 """Of one array in an .npz, which is unpacked into memory; an .npy is mapped and may be larger."""
 
-_UNREADABLE = (OSError, ValueError, EOFError, TypeError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What NumPy and zipfile raise for damaged files; RuntimeError for an encrypted member."""
+NPY_ERRORS = (OSError, ValueError, EOFError, TypeError, KeyError, OverflowError, SyntaxError, tokenize.TokenError)
+"""What NumPy raises for a damaged .npy: it reads the header as Python, and a broken one twice."""
+
+_NPZ_ERRORS = (*NPY_ERRORS, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""And zipfile, for an archive; RuntimeError for an encrypted member."""
 
 
 def read_arrays(source: Path | str) -> list[Signal]:
@@ -65,7 +69,7 @@ def open_npy(path: Path, name: str) -> NDArray[Any]:
     """
     try:
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except _UNREADABLE as error:
+    except NPY_ERRORS as error:
         if "Python objects" in str(error):  # NumPy's own words; it has no error of its own for them
             raise InvalidArgument(
                 f"{name}: an array of Python objects (a pickle) is never loaded; save numbers, or texts as dtype str"
@@ -98,7 +102,7 @@ def read_npz(path: Path, name: str, wanted: Collection[str] | None = None) -> di
                         arrays[key] = _read_member(member, info.file_size, f"{name}:{key}")  # type: ignore[arg-type]
     except (InvalidArgument, TooLarge):
         raise
-    except _UNREADABLE as error:
+    except _NPZ_ERRORS as error:
         raise InvalidArgument(f"{name}: cannot be read as a NumPy archive: {error}") from error
     return arrays
 

@@ -39,6 +39,20 @@ def test_every_pair_is_counted_once_in_its_bin(block: int, monkeypatch: pytest.M
     np.testing.assert_array_equal(np.bincount(scan.bins, minlength=BINS), scan.counts.sum(axis=0))
 
 
+def test_threads_share_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread or several, also more than there are blocks: the same counts, rates and pairs told."""
+    monkeypatch.setattr(pairs, "BLOCK", 32)
+    found = []
+    for n_threads in (1, 3, 8):
+        monkeypatch.setattr(pairs, "n_cores", lambda n=n_threads: n)
+        seen: list[int] = []
+        of = rows(70, 4)
+        scan = of.scan(np.ones(BINS, np.bool_), seen.append)
+        found.append((scan.counts.tolist(), scan.rate(100, slice(0, BINS)), sum(seen), len(seen)))
+    assert found[0] == found[1] == found[2]
+    assert found[0][2:] == (len(of), 6)
+
+
 def test_ties_are_kept_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one-hot rows every pair lies at a limit: kept are their kinds a block, with how many pairs each was."""
     monkeypatch.setattr(pairs, "BLOCK", 64)

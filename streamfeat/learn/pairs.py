@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.kernels.scores import BINS, WIDTH, bin_scores
 from streamfeat.learn.scaling import parts
+from streamfeat.threads import in_threads, n_cores, one_blas_thread
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Corners = Sequence[tuple[int, int]]
 Advance = Callable[[int], object]
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
 
@@ -29,6 +32,9 @@ BLOCK = 1024
 
 DIGITS = 12
 """Of a cosine: rounded so, pairs of equal rows have equal scores wherever they lie in a product."""
+
+MOST_THREADS = 8
+"""Of a scan: each holds 13 MB."""
 
 SAMPLE = 4096
 """Rows whose pairs make the guess."""
@@ -59,22 +65,40 @@ class Pairs:
 
     def scan(self, wanted: NDArray[np.bool_], advance: Advance = lambda _: None) -> Scan:
         """Count all pairs by bin, and score those in wanted bins in float64; `advance` hears of each block's pairs."""
-        rows = self.U.astype(np.float32)
+        rows, starts = self.U.astype(np.float32), range(0, len(self.U), BLOCK)
+        corners = [(top, left) for top in starts for left in starts if left >= top]
+        n_threads = min(n_cores(), MOST_THREADS)
+        shares = [corners[first::n_threads] for first in range(n_threads)]
+        one_at_a_time = Lock()
+
+        def tell(n: int) -> None:
+            with one_at_a_time:
+                advance(n)
+
+        with one_blas_thread():
+            scans = list(in_threads(lambda share: self._scan(rows, share, wanted, tell), shares, n_threads))
+        return Scan.joined(scans)
+
+    def _scan(self, rows: NDArray[np.float32], corners: Corners, wanted: NDArray[np.bool_], advance: Advance) -> Scan:
+        """The scan of some blocks of float32 rows, by the places of their first pairs."""
         counts, found = np.zeros((2, BINS), np.int64), np.empty((2, BLOCK * BLOCK), np.int32)
+        room = np.empty(BLOCK * BLOCK, np.float32)
         bins_wanted, n_before = np.flatnonzero(wanted), 0
         kept = [_ties(np.empty(0), np.empty(0, np.bool_), np.empty(0, np.int32))]
-        for top in range(0, len(rows), BLOCK):
-            for left in range(top, len(rows), BLOCK):
-                scores = rows[top : top + BLOCK] @ rows[left : left + BLOCK].T
-                spans = self._spans(top, left, scores.shape)
-                bin_scores(scores, spans, wanted.view(np.uint8), counts, found)
-                advance(int((spans[:, 2] - spans[:, 0]).sum()))
-                n_now = int(counts[:, bins_wanted].sum())
-                if n_now > n_before:
-                    places, bins = found[:, : n_now - n_before]
-                    i, j = np.divmod(places.astype(np.int64), scores.shape[1])
-                    kept.append(_ties(*self._exact(i + top, j + left), bins))
-                    n_before = n_now
+        for top, left in corners:
+            left_rows, right_rows = rows[top : top + BLOCK], rows[left : left + BLOCK]
+            shape = len(left_rows), len(right_rows)
+            scores = room[: shape[0] * shape[1]].reshape(shape)
+            np.matmul(left_rows, right_rows.T, out=scores)
+            spans = self._spans(top, left, shape)
+            bin_scores(scores, spans, wanted.view(np.uint8), counts, found)
+            advance(int((spans[:, 2] - spans[:, 0]).sum()))
+            n_now = int(counts[:, bins_wanted].sum())
+            if n_now > n_before:
+                places, bins = found[:, : n_now - n_before]
+                i, j = np.divmod(places.astype(np.int64), shape[1])
+                kept.append(_ties(*self._exact(i + top, j + left), bins))
+                n_before = n_now
         return Scan(counts, *(np.concatenate(part) for part in zip(*kept, strict=True)))
 
     def _spans(self, top: int, left: int, shape: tuple[int, int]) -> Ints:
@@ -109,6 +133,13 @@ class Scan:
     genuine: NDArray[np.bool_]
     bins: NDArray[np.int32]
     times: Ints
+
+    @classmethod
+    def joined(cls, scans: Sequence[Scan]) -> Scan:
+        """Of scans of different pairs, that of them all."""
+        kept = ((scan.scores, scan.genuine, scan.bins, scan.times) for scan in scans)
+        counts = np.sum([scan.counts for scan in scans], axis=0)
+        return cls(counts, *(np.concatenate(part) for part in zip(*kept, strict=True)))
 
     def window(self, accepted: float, deviation: float, reach: int) -> slice:
         """The bins in which the impostor lies that has so many above it, give or take a deviation."""

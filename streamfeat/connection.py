@@ -21,7 +21,7 @@ from typing import Any
 
 import zmq
 
-from streamfeat import __version__
+from streamfeat import __version__, multipart
 from streamfeat.endpoints import check_reach, connect_again, open_dealer
 from streamfeat.errors import InvalidArgument, NobodyListens, StreamfeatError, Unavailable
 from streamfeat.keys import Credentials
@@ -216,7 +216,7 @@ class Connection:
     def _listen(self) -> None:
         while True:
             try:
-                frames = self._live_socket().recv_multipart(zmq.DONTWAIT)
+                frames = multipart.contents(multipart.receive(self._live_socket()))
             except zmq.Again:
                 return
             message = decode(frames)
@@ -273,7 +273,7 @@ class Connection:
 
     def _send(self, message: Message) -> bool:
         try:
-            self._live_socket().send_multipart(encode(message), zmq.DONTWAIT, copy=False)
+            multipart.send(self._live_socket(), encode(message))
         except zmq.Again:
             return False
         return True

@@ -38,6 +38,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "synth",
         "payloads",
         "endpoints",
+        "multipart",
         "monitor",
         "deadletters",
         "layer2",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import zmq
 
+from streamfeat import multipart
 from streamfeat.endpoints import Door, FileId, bind_router, close_router, is_tcp, open_router, socket_file
 from streamfeat.errors import ConfigError, StreamfeatError, Unauthenticated
 from streamfeat.keys import Key
@@ -16,10 +17,6 @@ from streamfeat.wire.messages import Frame
 from streamfeat.wire.rights import Door as DoorName
 
 from .gate import Gate
-
-COPIED_BYTES = 16 << 10
-"""Larger frames are passed on without a copy. Broker time an item of 200 kB: 300 us instead of 500; 40 kB: 160, both;
-400 B: 70, both. (Frames below 8 KiB would keep alive a buffer that they share.)"""
 
 OWNER_ONLY = 0o600
 
@@ -104,7 +101,7 @@ class Doors:
         if name not in self._sockets:
             return None
         try:
-            peer, *frames = self._sockets[name].recv_multipart(zmq.DONTWAIT, copy=False)
+            peer, *frames = multipart.receive(self._sockets[name])
         except zmq.Again:
             return None
         rights: frozenset[str] | Unauthenticated
@@ -112,12 +109,12 @@ class Doors:
             rights = self.gate.rights(name, peer)
         except Unauthenticated as error:
             rights = error
-        return Arrival(peer.bytes, [f.buffer if len(f) > COPIED_BYTES else f.bytes for f in frames], rights)
+        return Arrival(peer.bytes, multipart.contents(frames), rights)
 
     def send(self, name: DoorName, peer: bytes, frames: list[Frame]) -> bool:
         """Whether the message is on its way: not if the peer is gone, or does not read."""
         try:
-            self._sockets[name].send_multipart([peer, *frames], zmq.DONTWAIT, copy=False)
+            multipart.send(self._sockets[name], [peer, *frames])
         except zmq.ZMQError as error:
             if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 return False

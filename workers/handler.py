@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from streamfeat import __version__
 from streamfeat.wire.messages import Item
 
@@ -56,8 +58,7 @@ class Handler(Protocol):
         """Let go of files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """One item in hand: what the broker called it, and when nobody waits for it any more."""
 
     stage: str

@@ -25,6 +25,7 @@ from typing import Any
 
 import zmq
 
+from streamfeat import multipart
 from streamfeat.endpoints import check_reach, connect_again, open_dealer
 from streamfeat.errors import (
     DeadlineExceeded,
@@ -183,7 +184,7 @@ class Runtime:
                 self._look(time.monotonic())
         while True:
             try:
-                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+                frames = multipart.contents(multipart.receive(self._socket))
             except zmq.Again:
                 return
             self._hear(frames)
@@ -195,7 +196,7 @@ class Runtime:
         if self._monitor.given_up():
             connect_again(self._socket, self._connect)
 
-    def _hear(self, frames: list[bytes]) -> None:
+    def _hear(self, frames: Sequence[Frame]) -> None:
         now = time.monotonic()
         try:
             message = decode(frames)
@@ -390,7 +391,7 @@ class Runtime:
 
     def _send_frames(self, frames: list[Frame]) -> bool:
         try:
-            self._socket.send_multipart(frames, zmq.DONTWAIT, copy=False)
+            multipart.send(self._socket, frames)
         except zmq.Again:
             return False
         return True

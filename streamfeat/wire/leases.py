@@ -14,8 +14,9 @@ Each dispatch draws a new number, so what a worker says about an older one is to
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
 
 from streamfeat.errors import InternalError
 from streamfeat.wire.messages import Array
@@ -59,8 +60,7 @@ class Dispatched(NamedTuple):
     wait_s: float
 
 
-@dataclass(eq=False, slots=True)
-class Lease:
+class Lease(msgspec.Struct, eq=False):
     """One accepted item: whose it is, where it stands on its route, and who has it.
 
     `size` is what the item weighs at its current stage, `charge` what it weighed when it came: that much of the
@@ -75,14 +75,14 @@ class Lease:
     deadline: float
     accepted: float
     order: int  # of acceptance; also the key in queues
-    size: int
     charge: int
+    size: int = 0
     state: State = "queued"
     step: int = 0
     number: int = 0  # of the current dispatch
     worker: Worker | None = None
     attempt: int = 1  # one more for each worker that went away with it, over all stages
-    lost_with: list[str] = field(default_factory=list)  # those who may have been computing it, at this stage
+    lost_with: list[str] = []  # those who may have been computing it, at this stage
     lost: bool = False  # since it was dispatched last
     cost: int = 1  # at its current stage: samples x what each of them meets there
     since: float = 0.0  # when it joined the queue
@@ -107,10 +107,13 @@ class Lease:
         """Whether the route ends here."""
         return self.step + 1 == len(self.route.stages)
 
-    def weigh(self) -> None:
-        """Set `size` and `cost` for the stage it has come to."""
-        self.size = sum(array.n_bytes for array in self.arrays)
-        self.cost = max(1, sum(array.n_numbers for array in self.arrays)) * self.route.work_of(self.stage)
+    def weigh(self, size: int) -> None:
+        """Set `size`, the bytes of the arrays, and `cost` for the stage it has come to."""
+        self.size = size
+        n_numbers = 0
+        for array in self.arrays:  # one as a rule: a generator would cost as much again
+            n_numbers += array.n_numbers
+        self.cost = max(1, n_numbers) * self.route.work_of(self.stage)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -100,9 +100,9 @@ class Ledger:
         self.refused[error.code] += 1
         self._answers.setdefault(client, []).append(failed_item(item_id, error))
 
-    def admit(self, client: Client, item: Item) -> None:
+    def _admit(self, client: Client, n_bytes: int) -> None:
         """Raise TooLarge or Overloaded, and say which limit it is, if there is no room for the item."""
-        n_bytes, limits, again = item.n_bytes, self.settings, self.settings.retry_after_ms
+        limits, again = self.settings, self.settings.retry_after_ms
         if n_bytes > limits.item_bytes:
             raise TooLarge(f"an item has at most {limits.item_bytes} bytes of payload, got {n_bytes}")
         if len(client.leases) >= limits.credit_items:
@@ -114,11 +114,18 @@ class Ledger:
             raise Overloaded(f"{held}, of at most {limits.max_retained_bytes} there is no room for more; wait", again)
 
     def accept(self, client: Client, item: Item, route: Route, deadline: float, now: float) -> None:
-        """Take the item in, and queue it for its first stage."""
+        """Take the item in, and queue it for its first stage.
+
+        Raises
+        ------
+        TooLarge, Overloaded
+            There is no room for it.
+        """
+        n_bytes = item.n_bytes
+        self._admit(client, n_bytes)
         fields = {"stream": client.run, "seq": item.fields["id"], **item.fields}
         if route.bank is not None:
             fields["bank"] = route.bank
-        n_bytes = item.n_bytes
         self._order += 1
         lease = Lease(
             client=client,
@@ -129,10 +136,9 @@ class Ledger:
             deadline=deadline,
             accepted=now,
             order=self._order,
-            size=n_bytes,
             charge=n_bytes,
         )
-        lease.weigh()
+        lease.weigh(n_bytes)
         client.leases[lease.id] = lease
         client.n_bytes += n_bytes
         self.budget.move(client, n_bytes)
@@ -194,8 +200,9 @@ class Ledger:
         # what goes on is a feature: the signal that it came from is history
         lease.fields = {key: value for key, value in lease.fields.items() if key != "signal"}
         lease.arrays = item.arrays
-        self.budget.move(lease.client, item.n_bytes - lease.size)
-        lease.weigh()
+        n_bytes = item.n_bytes
+        self.budget.move(lease.client, n_bytes - lease.size)
+        lease.weigh(n_bytes)
         self.queues.put(lease, now)
 
     def count_unowned(self, number: int) -> None:

@@ -83,9 +83,15 @@ class StageQueue:
         return self._lines.keys()
 
     def head(self) -> Lease | None:
-        """Who is next, suspects apart: of the first client in turn whose deficit covers its first item."""
+        """Who is next, suspects apart: of the first client in turn whose deficit covers its first item.
+
+        One client alone needs no deficit.
+        """
         if not self._lines:
             return None
+        if len(self._lines) == 1:
+            [line] = self._lines.values()
+            return next(iter(line.values()))
         for client, line in self._lines.items():
             lease = next(iter(line.values()))
             if lease.cost <= self._deficits[client]:
@@ -103,7 +109,7 @@ class StageQueue:
         while len(batch) < n_items and (lease := self.head()) is not None:
             if batch and (lease.size > n_bytes or lease.cost > cost):
                 break
-            self._deficits[lease.client] -= lease.cost
+            self._deficits[lease.client] = max(0, self._deficits[lease.client] - lease.cost)  # alone, it needs none
             self._lines.move_to_end(lease.client)
             self._leave(lease)
             n_bytes -= lease.size

@@ -247,11 +247,9 @@ class Broker:
         for item in news:
             try:
                 route.check(item)
-                self.ledger.admit(client, item)
+                self.ledger.accept(client, item, route, deadline, now)
             except StreamfeatError as error:
                 self.ledger.refuse(client, item.fields["id"], error)
-            else:
-                self.ledger.accept(client, item, route, deadline, now)
 
     def _open_door(self, message: Message) -> Route:
         """Hold a REQUEST as a whole to the limits, and find its route."""

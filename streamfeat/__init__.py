@@ -3,7 +3,8 @@
 bytes -> message (`wire`) -> signal (`signals`) -> front end (`frontends`) -> projections on a bank (`bank`, `groups`)
 -> pooled feature (`featuremap`) -> learner or index (`learn`) -> result (`client`).
 
-In process: `FeatureMap`, `RLS`, `NeighbourIndex`. Over sockets: `Client`, and the processes in `streamfeat.workers`.
+In process: `FeatureMap`, `RLS`, `NeighbourIndex`. Over sockets: `Client`, `AsyncClient`, and the
+processes in `streamfeat.workers`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamfeat.asyncclient import AsyncClient
     from streamfeat.audiostream import AudioStream
     from streamfeat.bank import build_bank, open_bank
     from streamfeat.bankspec import BankSpec
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AsyncClient": "asyncclient",
     "AudioStream": "audiostream",
     "BankSpec": "bankspec",
     "Client": "client",
@@ -55,6 +58,7 @@ __all__ = [
     "KNN",
     "MMIF",
     "RLS",
+    "AsyncClient",
     "AudioStream",
     "BankSpec",
     "Client",

@@ -69,11 +69,8 @@ class Client:
         peer: str | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        self.timeout_s = _positive(timeout_s, "timeout_s")
-        peer = peer or secrets.token_hex(8)
-        if not PEER_PATTERN.fullmatch(peer):
-            raise InvalidArgument(f"peer must be 8 to 64 hexadecimal digits, got {peer!r}")
-        self._connection = Connection(endpoint, _positive(connect_timeout_s, "connect_timeout_s"), peer, credentials)
+        self.timeout_s = wait_limit(timeout_s, "timeout_s")
+        self._connection = connection_to(endpoint, connect_timeout_s, peer, credentials)
 
     @property
     def endpoint(self) -> str:
@@ -158,12 +155,12 @@ class Client:
         Unavailable, ConfigError, VersionMismatch
             As `connect`.
         """
-        timeout_s = self.timeout_s if timeout_s is None else _positive(timeout_s, "timeout_s")
+        timeout_s = self.timeout_s if timeout_s is None else wait_limit(timeout_s, "timeout_s")
         window = WINDOW if window is None else window
         if window < 1:
             raise InvalidArgument(f"window must be at least 1, got {window!r}")
         self.connect()
-        return self._stream(jobs, Errand(_stages(route), bank, dict(options or {})), ordered, window, timeout_s)
+        return self._stream(jobs, Errand(stages_of(route), bank, dict(options or {})), ordered, window, timeout_s)
 
     def features(self, signals: Iterable[Signal], *, bank: str | None = None) -> NDArray[Any]:
         """Features of signals, shape (N, D), in the bank's dtype; raises the first error."""
@@ -260,7 +257,7 @@ class Client:
         """Number of the job's item; one that cannot travel ends here, as a failed result."""
 
         def end(outcome: Outcome) -> None:
-            inbox.append((place, _result(job, outcome)))
+            inbox.append((place, result_of(job, outcome)))
 
         try:
             return self._connection.submit(errand, job.to_item(), timeout_s, end)
@@ -273,7 +270,18 @@ _Inbox = deque[tuple[int, Result]]
 """Results of one stream as they end, each with its place among the jobs."""
 
 
-def _result(job: Job, outcome: Outcome) -> Result:
+def connection_to(
+    endpoint: str, connect_timeout_s: float, peer: str | None, credentials: Credentials | None
+) -> Connection:
+    """A connection of a client, made of what its user gave: see `Client`."""
+    peer = peer or secrets.token_hex(8)
+    if not PEER_PATTERN.fullmatch(peer):
+        raise InvalidArgument(f"peer must be 8 to 64 hexadecimal digits, got {peer!r}")
+    return Connection(endpoint, wait_limit(connect_timeout_s, "connect_timeout_s"), peer, credentials)
+
+
+def result_of(job: Job, outcome: Outcome) -> Result:
+    """How a job ended, as its user sees it."""
     reply = outcome.reply
     return Result(
         job,
@@ -285,12 +293,14 @@ def _result(job: Job, outcome: Outcome) -> Result:
     )
 
 
-def _stages(route: str | Sequence[str]) -> tuple[str, ...]:
+def stages_of(route: str | Sequence[str]) -> tuple[str, ...]:
+    """The stages of a route, given one by one or as "features > learn:digits"."""
     parts = route.split(">") if isinstance(route, str) else route
     return tuple(part.strip() for part in parts)
 
 
-def _positive(value: float, name: str) -> float:
+def wait_limit(value: float, name: str) -> float:
+    """The value, if it is a time that ends; else InvalidArgument."""
     if not 0 < value < float("inf"):
         raise InvalidArgument(f"{name} must be above 0 and finite, got {value!r}: every wait has an end")
     return value

@@ -86,9 +86,22 @@ class Connection:
         ConfigError, VersionMismatch
             The broker refuses this client.
         """
+        self.open()
+        deadline = time.monotonic() + self.connect_timeout_s
+        while not self.welcomed:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise self.why_unavailable()
+            self.turn(min(left_s, LOOK_EVERY_S))
+
+    @property
+    def welcomed(self) -> bool:
+        """Whether the broker has welcomed this client, now or before."""
+        return self._session.n_welcomes > 0
+
+    def open(self) -> None:
+        """Make the socket, which waits for nobody; the `turn`s from now on say hello. Twice is harmless."""
         self.check_owner()
-        if self._session.n_welcomes:
-            return
         if self._socket is None:
             self._context = zmq.Context()
             self._socket = open_dealer(
@@ -97,17 +110,25 @@ class Connection:
             self._monitor = Monitor(self._socket)
             self._poller.register(self._monitor.fd, zmq.POLLIN)
             self._socket.connect(self.endpoint)
-        deadline = time.monotonic() + self.connect_timeout_s
-        while not self._session.n_welcomes:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise self._why_unavailable()
-            self.turn(min(left_s, LOOK_EVERY_S))
+
+    def filenos(self) -> tuple[int, int]:
+        """What an event loop watches: when either can be read, a `turn` is due.
+
+        libzmq tells of a change once, and any call may take the news: only a `turn` that gave more than 0 has had all.
+        """
+        assert self._monitor is not None, "open made it"
+        return self._live_socket().FD, self._monitor.fd.FD
 
     def close(self) -> None:
         """Say goodbye and let go of the socket; in a forked child, where it is not ours, do nothing."""
+        context = self.leave()
+        if context is not None:
+            context.term()
+
+    def leave(self) -> zmq.Context[zmq.Socket[bytes]] | None:
+        """As `close`, but for the last wait, until the goodbye is out: `term()` of what is given, in any thread."""
         if self._socket is None or self._context is None or os.getpid() != self._owner[0]:
-            return
+            return None
         self.check_owner()
         for message in self._session.finish("client closed", time.monotonic()):
             self._send(message)
@@ -115,8 +136,8 @@ class Connection:
         if self._monitor is not None:
             self._monitor.close()
         self._socket.close(linger=0 if nobody else None)
-        self._context.term()
-        self._socket = self._monitor = self._context = None
+        context, self._socket, self._monitor, self._context = self._context, None, None, None
+        return context
 
     def submit(self, errand: Errand, item: Item, timeout_s: float, end: Callable[[Outcome], None]) -> int:
         """Add an item; its id. `end` is called with its outcome, from within a later `turn`.
@@ -152,16 +173,39 @@ class Connection:
         while not self._reports:
             now = time.monotonic()
             if now >= deadline:
-                raise Unavailable(f"{self.endpoint}: no report within {timeout_s:g} s; the broker is stuck or gone")
-            if now >= ask_at and self._session.state == "ready":
-                self._send(Message("STATUS"))
-                ask_at = now + self._session.heartbeat_s
+                raise self.no_report(timeout_s)
+            if now >= ask_at and self.ask_report():
+                ask_at = now + self.heartbeat_s
             self.turn(min(deadline, max(ask_at, now + 0.01)) - now)
         return self._reports.popleft()
 
-    def turn(self, wait_s: float) -> None:
-        """Hear what came, say what is due, end what is late; sleep up to `wait_s` for more if nothing ended so far."""
+    def ask_report(self) -> bool:
+        """Ask for a report, if somebody is there to be asked; `take_report` has it once it came."""
+        return self._session.state == "ready" and self._send(Message("STATUS"))
+
+    def take_report(self) -> dict[str, Any] | None:
+        """A report that came and was not taken yet."""
+        return self._reports.popleft() if self._reports else None
+
+    def no_report(self, timeout_s: float) -> Unavailable:
+        """The error of a report that did not come."""
+        return Unavailable(f"{self.endpoint}: no report within {timeout_s:g} s; the broker is stuck or gone")
+
+    @property
+    def heartbeat_s(self) -> float:
+        """The broker's heartbeat."""
+        return self._session.heartbeat_s
+
+    def turn(self, wait_s: float) -> float:
+        """Hear what came, say what is due, end what is late; sleep up to `wait_s` for more if nothing ended so far.
+
+        Returns
+        -------
+        float
+            How long nothing will be due unless something comes; 0 if there may be more at once.
+        """
         n_ended = self._n_ended
+        due_s = 0.0
         if self._session.state == "greeting" and (refusal := self._refusal()) is not None:
             raise refusal
         self._listen()
@@ -170,14 +214,15 @@ class Connection:
         if n_ended == self._n_ended:
             # unconnected, the session is due at once, so it has no say
             session_s = HELLO_PAUSES_S[0] if blocked else self._session.wait_s(now)
-            wait_s = min(wait_s, self._open.wait_s(now), session_s)
-            if self._wake(wait_s, zmq.POLLIN | (zmq.POLLOUT if blocked and self._connected else 0)):
+            due_s = min(self._open.wait_s(now), session_s)
+            if self._wake(min(wait_s, due_s), zmq.POLLIN | (zmq.POLLOUT if blocked and self._connected else 0)):
                 self._listen()
         answering = "answers" if self._session.state == "ready" and self._connected else "does not answer"
         outcomes, cancel = self._open.expire(time.monotonic(), f"the broker at {self.endpoint} {answering}")
         self._end(outcomes)
         if cancel is not None:
             self._send(cancel)
+        return due_s if n_ended == self._n_ended else 0.0
 
     def check_owner(self) -> None:
         """Raise InvalidArgument in another thread, in a forked child, and after `close`."""
@@ -293,7 +338,8 @@ class Connection:
         key = None if self._credentials is None else self._credentials.key.name
         return None if self._monitor is None else self._monitor.refused(self.endpoint, key)
 
-    def _why_unavailable(self) -> Unavailable:
+    def why_unavailable(self) -> Unavailable:
+        """The error of a welcome that did not come within the time."""
         waited = f"{self.connect_timeout_s:g} s"
         tail = f"(waited {waited}); check the endpoint, or start a fleet with `streamfeat serve`"
         if self._session.complaint is not None:

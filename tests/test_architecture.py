@@ -51,8 +51,8 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ("bank",),
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),
-    ("fleet", "delivery", "doctor", "contactsheet", "inquiry"),
-    ("quickstart", "sklearn", "protocols", "trials", "page", "blocks"),
+    ("fleet", "asyncconnection", "delivery", "doctor", "contactsheet", "inquiry"),
+    ("asyncclient", "quickstart", "sklearn", "protocols", "trials", "page", "blocks"),
     ("bench", "reproduce", "dask"),
     ("cli", "workers"),
 )

@@ -19,6 +19,7 @@ TINY = Plan(
     m=100,
     elements=(3, 3),
     dense=(70, 5),
+    second=(300, 260),
     ms=(200,),
     groups=((1, 3),),
     sides=(12,),
@@ -98,6 +99,8 @@ def test_the_report_has_its_fields(tmp_path: Path) -> None:
     assert {"against |G|: 3", "against d: 144", "against batch: 3", "cdf: the paper's NumPy"} <= set(rows)
     assert rows["stored orbits: batch of 4"]["bytes"] == 27 * 84 * 64 * 4 // 4
     assert rows["against m: 200"]["flops"] == 3 * 128 * 7 * 2 * 27
+    assert rows["second layer: hadamard"]["flops"] == 3 * 512 * 9
+    assert rows["second layer: gaussian"]["flops"] == 2 * 260 * 300
     assert rows["cdf: sgemm"]["flops"] == 2 * 81 * 100 * 27
     assert rows["against items in memory: 200"]["flops"] == 2 * 200 * 1024
     assert all(row["of_sgemm"] >= 0 and row["of_copy"] >= 0 for row in report["rows"])

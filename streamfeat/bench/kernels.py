@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 from streamfeat.bench.sides import CDF, FOURIER, Problem
 from streamfeat.bench.turns import Spread, Times, ratio, spread_of, take_turns
 from streamfeat.kernels import LANES
+from streamfeat.layer2 import Layer2, Source
 from streamfeat.learn.neighbours import NeighbourIndex
 from streamfeat.projections import move
 from streamfeat.threads import one_blas_thread
@@ -33,6 +35,8 @@ class Plan:
     elements: tuple[int, int] = (7, 9)
     dense: tuple[int, int] = (1024, 64)
     """m and batch of the dense path."""
+    second: tuple[int, int] = (4096, 2048)
+    """Frequencies of the second layer, and numbers of the first."""
     ms: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     groups: tuple[tuple[int, int], ...] = ((1, 9), (3, 9), (7, 9), (15, 9))
     sides: tuple[int, ...] = (16, 32, 64)
@@ -54,6 +58,9 @@ QUICK = Plan(
 
 TOGETHER = 16
 """Items of a batch where something else grows."""
+
+BATCH = 64
+"""Items of a batch for the second layer."""
 
 STORED_D = 1024
 """Numbers of each feature in an index."""
@@ -86,6 +93,8 @@ def bench_kernels(plan: Plan, say: Say) -> Report:
         rows += _dense(plan, ratios)
         say("stored orbits")
         rows += _stored(plan)
+        say("second layer")
+        rows += _second_layer(plan)
         n_turns = max(3, plan.n_turns // 3)
         for against, value, problem, batch in _growth(plan):
             say(f"against {against}: {value}")
@@ -176,6 +185,28 @@ def _stored(plan: Plan) -> list[Report]:
         rows.append({**_row(f"stored orbits: {name}", problem, taken, n, False), "bytes": orbits.nbytes // n})
     rows[-1]["flops"] = orbits.size
     return rows
+
+
+def _second_layer(plan: Plan) -> list[Report]:
+    """Random Fourier features of first layers: frequencies by fast transforms, and drawn ones by products."""
+    m, d = plan.second
+    phi = np.random.default_rng(0).standard_normal((BATCH, d), np.float32) / np.float32(math.sqrt(d))
+    out = np.empty((BATCH, 2 * m), np.float32)
+    sources: tuple[Source, Source] = ("hadamard", "gaussian")
+    layers = {source: Layer2(m, 1.0, source=source) for source in sources}
+    arrays = {source: layer.build(d, phi, np.random.default_rng(1)) for source, layer in layers.items()}
+    sides: dict[str, tuple[Callable[[], object], int]] = {
+        name: (partial(layer.apply, arrays[name], phi, out), BATCH) for name, layer in layers.items()
+    }
+    p = 1 << (d - 1).bit_length()
+    work = {
+        "hadamard": {"flops": 3 * p * int(math.log2(p)) * math.ceil(m / p), "bytes": 4 * (d + 2 * m)},
+        "gaussian": {"flops": 2 * d * m, "bytes": 4 * (d + 2 * m + m * d // BATCH)},
+    }
+    return [
+        {"what": f"second layer: {name}", "d": d, "m": m, "batch": BATCH, **work[name], **_spent(times)}
+        for name, times in take_turns(sides, max(3, plan.n_turns // 3)).items()
+    ]
 
 
 def _growth(plan: Plan) -> Iterator[tuple[str, int, Problem, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 
@@ -12,6 +14,9 @@ COMMAND = "/opt/streamfeat/venv/bin/streamfeat"
 """What the units of the package run; replaced by the command of this installation."""
 
 UNIT_DIR = "etc/systemd/system"
+ROLES = ("broker", "features", "learner", "index")
+"""What a host may run of a fleet."""
+
 HIDDEN = ("/root", "/home", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - ProtectHome and PrivateTmp hide these
 
 _OPEN_NETWORK = """\
@@ -23,7 +28,9 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 """
 
 
-def render(*, command: str | None = None, n_workers: int = 2, keys: str | None = None) -> dict[str, str]:
+def render(
+    *, command: str | None = None, n_workers: int = 2, keys: str | None = None, roles: Collection[str] = ROLES
+) -> dict[str, str]:
     """Every file of a systemd installation, by its path below the root directory.
 
     Parameters
@@ -34,19 +41,26 @@ def render(*, command: str | None = None, n_workers: int = 2, keys: str | None =
         Feature workers that the target starts.
     keys : str, optional
         Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys, handed over by LoadCredential=.
+    roles : collection of str
+        What this host runs of the fleet, of `ROLES`; all of it unless given. Units of the others are left out.
 
     Raises
     ------
     ConfigError
-        Fewer than one worker, or a path that systemd would not take.
+        Fewer than one worker, no such role, or a path that systemd would not take.
     """
+    unknown = set(roles) - set(ROLES)
+    if unknown or not roles:
+        raise ConfigError(f"a host runs one or more of {', '.join(ROLES)}, got {', '.join(sorted(unknown)) or 'none'}")
     if n_workers < 1:
         raise ConfigError(f"a fleet needs at least 1 feature worker, got {n_workers}")
     run = _quoted(command or own_command())
     files = {}
     for file in sorted(resources.files("streamfeat.systemd").iterdir(), key=lambda f: f.name):
         if file.name.endswith((".service", ".target")):
-            text = file.read_text("utf-8").replace(COMMAND, run)
+            if not _wanted(file.name, roles):
+                continue
+            text = _without_others(file.read_text("utf-8"), roles).replace(COMMAND, run)
             files[f"{UNIT_DIR}/{file.name}"] = _with_workers(text, n_workers) if file.name.endswith(".target") else text
         elif file.name.endswith(".sysusers.conf"):
             files[f"usr/lib/sysusers.d/{file.name.replace('.sysusers', '')}"] = file.read_text("utf-8")
@@ -54,7 +68,8 @@ def render(*, command: str | None = None, n_workers: int = 2, keys: str | None =
             files[f"etc/streamfeat/{file.name}"] = file.read_text("utf-8")
     if keys is not None:
         folder = _quoted(keys).rstrip("/")
-        files |= {f"{UNIT_DIR}/{unit}.d/keys.conf": text for unit, text in _keys(folder).items()}
+        drop_ins = {unit: text for unit, text in _keys(folder, run).items() if _wanted(unit, roles)}
+        files |= {f"{UNIT_DIR}/{unit}.d/keys.conf": text for unit, text in drop_ins.items()}
     return files
 
 
@@ -106,8 +121,26 @@ def _with_workers(target: str, n_workers: int) -> str:
     return target.replace(packaged, " ".join(f"streamfeat-features@{n + 1}.service" for n in range(n_workers)))
 
 
-def _keys(folder: str) -> dict[str, str]:
-    """Drop-ins that hand each unit its own key and open its network."""
+def _wanted(unit: str, roles: Collection[str]) -> bool:
+    """Whether a host with these roles has this unit; what is warmed up is for feature workers."""
+    role = re.split("[@.]", unit.removeprefix("streamfeat-"))[0]
+    return {"warmup": "features"}.get(role, role) in roles or role not in (*ROLES, "warmup")
+
+
+def _without_others(unit: str, roles: Collection[str]) -> str:
+    """A unit that waits for nothing that another host runs."""
+    lines = []
+    for line in unit.splitlines():
+        key, equals, names = line.partition("=")
+        if key not in ("Wants", "After"):
+            lines.append(line)
+        elif kept := [name for name in names.split() if _wanted(name, roles)]:
+            lines.append(key + equals + " ".join(kept))
+    return "\n".join(lines) + "\n"
+
+
+def _keys(folder: str, run: str) -> dict[str, str]:
+    """Drop-ins that hand each unit its own key and open its network; workers of several hosts need several names."""
     broker = f"""\
 [Service]
 LoadCredential=broker.key:{folder}/broker.key
@@ -121,8 +154,13 @@ LoadCredential=broker.pub:{folder}/broker.pub
 Environment=STREAMFEAT_AUTH__KEY=%d/worker.key
 Environment=STREAMFEAT_AUTH__SERVER=%d/broker.pub
 {_OPEN_NETWORK}"""
-    workers = ("streamfeat-features@.service", "streamfeat-learner.service", "streamfeat-index.service")
-    return {"streamfeat-broker.service": broker, **dict.fromkeys(workers, worker)}
+    by_host = f"ExecStart=\nExecStart={run} worker features --name features-%l-%i\n"
+    return {
+        "streamfeat-broker.service": broker,
+        "streamfeat-features@.service": worker + by_host,
+        "streamfeat-learner.service": worker,
+        "streamfeat-index.service": worker,
+    }
 
 
 def _quoted(path: str) -> str:

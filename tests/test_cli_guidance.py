@@ -12,8 +12,10 @@ import pytest
 
 from streamfeat.cli import cli as root
 from streamfeat.cli.guidance import Commands, OneOf, examples
+from streamfeat.config import load_settings
 from tests.terminal import Terminal
 
+ROOT = Path(__file__).parent.parent
 FOLDERS = ("pictures", "tidigits", "data", "keys")
 FILES = ("mnist.npz", "features.npz", "rows.npy", "labels.npy")
 """What examples take for granted."""
@@ -85,6 +87,22 @@ def test_examples_are_shown_line_by_line(cli: Terminal) -> None:
             line.strip() for line in (command.epilog or "").splitlines()[2:]
         ]
         assert max(map(len, shown[at:])) <= WIDEST, name
+
+
+@pytest.mark.usefixtures("here")
+def test_the_fleet_s_guide_would_be_taken(tmp_path: Path) -> None:
+    """systemd/README.md: its commands parse, its units exist, and its settings load."""
+    guide = (ROOT / "systemd" / "README.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", guide, re.DOTALL) for line in block.splitlines()]
+    ours = [line for line in lines if re.match(r"\S*streamfeat ", line)]
+    assert len(ours) >= 8
+    assert all(parse(shlex.split(line)[1:]) for line in ours)
+    for unit in re.findall(r"streamfeat-(\w+)@?", " ".join(line for line in lines if line not in ours)):
+        assert list((ROOT / "systemd").glob(f"streamfeat-{unit}*.service"))
+    for n, block in enumerate(re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)):
+        file = tmp_path / f"{n}.toml"
+        file.write_text(block)
+        assert load_settings({}, file=file).fleet.front == "tcp://192.0.2.1:9670"
 
 
 def test_a_wrong_example_would_be_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,6 +40,35 @@ def test_what_is_installed_is_clean_and_tight(cli: Terminal, keys: str | None) -
             assert rated.returncode == 0, rated.stdout[-300:]
             assert EXECUTABLE in unit.read_text()
     assert "features@3.service" in (folder / "streamfeat.target").read_text()
+
+
+@needs_analyze
+@pytest.mark.parametrize("roles", [("features",), ("broker",), ("learner", "index")])
+def test_a_host_may_run_a_part(cli: Terminal, roles: tuple[str, ...]) -> None:
+    """Units of the other parts are neither written nor waited for, and what is there is clean."""
+    words = [word for role in roles for word in ("--role", role)]
+    done = cli("units", "install", "--root", cli.home / "part", "--workers", "3", *words, "--keys", "/etc/keys")
+    assert done.status == 0, done
+    folder = cli.home / "part" / UNIT_DIR
+    units = [file for file in folder.iterdir() if file.suffix in (".service", ".target")]
+    mentioned = {name for unit in units for name in re.findall(r"streamfeat-(\w+)[@.\d]*service", unit.read_text())}
+    own = {"features", "warmup"} if roles == ("features",) else set(roles)
+    assert mentioned == {unit.stem.removeprefix("streamfeat-").rstrip("@") for unit in units} - {"streamfeat"} == own
+    assert {file.name for file in folder.glob("*.d")} == {f"{u.name}.d" for u in units if "up" not in u.stem} - {
+        "streamfeat.target.d"
+    }
+    verified = analyze("verify", "--man=no", "--recursive-errors=yes", *units)
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+
+
+def test_workers_of_several_hosts_have_several_names() -> None:
+    """A second worker of a name takes over from the first, so a host's name is part of it."""
+    keyed = render(command="/usr/bin/streamfeat", keys="/etc/keys", roles=["features"])
+    text = keyed[f"{UNIT_DIR}/streamfeat-features@.service.d/keys.conf"]
+    assert text.endswith("ExecStart=\nExecStart=/usr/bin/streamfeat worker features --name features-%l-%i\n")
+    for roles, said in (([], "none"), (["features", "brokers"], "brokers")):
+        with pytest.raises(ConfigError, match=f"learner, index, got {said}"):
+            render(roles=roles)
 
 
 def test_settings_that_are_there_are_the_operators(tmp_path: Path) -> None:

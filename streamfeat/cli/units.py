@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from streamfeat.cli.console import emit, json_option
-from streamfeat.cli.guidance import Commands, examples
-from streamfeat.units import hidden, install, render
+from streamfeat.cli.guidance import Commands, OneOf, examples
+from streamfeat.units import ROLES, hidden, install, render
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +31,13 @@ def _filling(function: F) -> F:
     for option in (
         click.option("--command", "program", help="What the units run. Default: this very streamfeat."),
         click.option("--workers", type=click.IntRange(1, 256), default=2, help="Feature workers of the target."),
+        click.option(
+            "--role",
+            "roles",
+            type=OneOf(ROLES),
+            multiple=True,
+            help="What this host runs, repeatable; else all.",
+        ),
         click.option("--keys", help="Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys."),
     ):
         function = option(function)
@@ -47,9 +54,9 @@ def _filling(function: F) -> F:
 )
 @_filling
 @json_option
-def print_(program: str | None, workers: int, keys: str | None, json_to: str | None) -> None:
+def print_(program: str | None, workers: int, roles: tuple[str, ...], keys: str | None, json_to: str | None) -> None:
     """One file after the other."""
-    files = render(command=program, n_workers=workers, keys=keys)
+    files = render(command=program, n_workers=workers, keys=keys, roles=roles or ROLES)
     emit({"files": files}, json_to, lambda: click.echo("\n".join(f"# /{name}\n{text}" for name, text in files.items())))
 
 
@@ -58,6 +65,8 @@ def print_(program: str | None, workers: int, keys: str | None, json_to: str | N
     help="Write every file below a root directory; settings that are there are left alone.",
     epilog=examples(
         "sudo streamfeat units install --workers 4",
+        "# feature workers for a broker on another host",
+        "sudo streamfeat units install --role features --keys /etc/streamfeat/keys",
         "# into an image",
         "streamfeat units install --root image",
     ),
@@ -65,9 +74,11 @@ def print_(program: str | None, workers: int, keys: str | None, json_to: str | N
 @click.option("--root", type=click.Path(path_type=Path), default=Path("/"), help="Default: /.")
 @_filling
 @json_option
-def install_(root: Path, program: str | None, workers: int, keys: str | None, json_to: str | None) -> None:
+def install_(
+    root: Path, program: str | None, workers: int, roles: tuple[str, ...], keys: str | None, json_to: str | None
+) -> None:
     """Write, and say what comes next."""
-    written = install(root, render(command=program, n_workers=workers, keys=keys))
+    written = install(root, render(command=program, n_workers=workers, keys=keys, roles=roles or ROLES))
     report = {"written": [str(f) for f, new in written if new], "kept": [str(f) for f, new in written if not new]}
     emit(report, json_to, lambda: _print(written))
     why = hidden(program)

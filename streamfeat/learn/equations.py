@@ -10,9 +10,10 @@ matrix runs at the speed of memory and a Cholesky factor at that of matrix produ
 
 (c lifts u, of eigenvalue 0, over all others, so that taking it out again leaves no rounding in small R). Rows come as
 blocks of float64 from whatever they are; of them all only their own type is held. One row left out is tried on all
-rows, or on `N_SCORED` of them, drawn evenly with the seed; a group or a part left out is tried whole.
+rows, or in the primal on `N_SCORED` of them, drawn evenly with the seed; a group or a part left out is tried whole.
 
-Cost: n D min(n, D) for the Gram matrix, then with r = min(n, D) and s rows scored r^3 / 3 + s r^2 a penalty.
+Cost in products: n D min(n, D) / 2 for the Gram matrix, then with r = min(n, D) for each penalty r^3 / 6, and to score
+s single rows s r^2 in the primal; in the dual r^3 / 6 scores them all.
 Memory beside the rows: 16 r^2 bytes and a few blocks.
 """
 
@@ -78,13 +79,13 @@ class Equations:
 
     @classmethod
     def of(cls, rows: Rows, Y: Floats, intercept: bool, *, sample: bool, rng: np.random.Generator) -> Equations:
-        """Sum Z'Z or ZZ', whichever is smaller; with `sample` single rows are scored on `N_SCORED` of them."""
+        """Sum Z'Z or ZZ', whichever is smaller; with `sample` the primal scores `N_SCORED` single rows."""
         n, d = rows.shape
         root = np.ones(n) if rows.root is None else rows.root
         scored = np.ones(n, dtype=np.bool_)
-        if sample and n > N_SCORED:
-            scored[rng.permutation(n)[N_SCORED:]] = False
         dual, lift = d >= n, 0.0
+        if sample and not dual and n > N_SCORED:
+            scored[rng.permutation(n)[N_SCORED:]] = False
         matrix = rows.gram() if dual else rows.scatter()
         scale = mean_square_of(float(np.trace(matrix)), n)
         if dual and intercept:
@@ -135,15 +136,17 @@ class Equations:
         return errors
 
     def _single_errors(self, triangle: Triangle, solved: Floats, penalty: float) -> Floats:
-        """Of each scored row alone, times `root` (n, C)."""
+        """Of each scored row alone, times `root` (n, C); the triangle is lost."""
+        share = np.square(self._u)
+        if self.dual:
+            kept = triangle.inverse_squares() - share / (self.lift + penalty)
+            return solved / kept[:, None]
         errors = np.full_like(self.Y, np.nan)
         for rows in self._scored_blocks():
             B = self._columns(rows)
-            residual = solved[rows] if self.dual else self.Y[rows] - B.T @ solved
+            residual = self.Y[rows] - B.T @ solved
             Q = triangle.half(B)
-            squares, share = np.einsum("rb,rb->b", Q, Q), np.square(self._u[rows])
-            kept = squares - share / (self.lift + penalty) if self.dual else 1.0 - squares - share
-            errors[rows] = residual / kept[:, None]
+            errors[rows] = residual / (1.0 - np.einsum("rb,rb->b", Q, Q) - share[rows])[:, None]
         return errors
 
     def gradient(self, W: Floats, penalty: Floats) -> tuple[Floats, Floats]:
@@ -204,6 +207,13 @@ class Triangle:
         from scipy.linalg.blas import dtrsm
 
         return np.asarray(dtrsm(1.0, self.L, B, lower=1, overwrite_b=1))
+
+    def inverse_squares(self) -> Floats:
+        """The diagonal of (L L')^-1 (r,): squares of L^-1, column by column; L is lost."""
+        from scipy.linalg.lapack import dtrtri
+
+        inverse, _ = dtrtri(self.L, lower=1, overwrite_c=1)
+        return np.array([column[k:] @ column[k:] for k, column in enumerate(inverse.T)])
 
     def solve(self, B: Floats) -> Floats:
         """(L L')^-1 B (r, C)."""

@@ -115,7 +115,7 @@ class RLS:
         With `groups` and a number as `lam`, `held_out_` still tells what leaving each group out would have scored.
         Memory 8 bytes x (n D + 2 min(n, D)^2 + 2 n min(n, D)). Over 2^26 numbers, or 3000 rows and columns, rows are
         read block by block, also from a memory-mapped file: 16 min(n, D)^2 bytes beside them (`equations`), and "loo"
-        then tries 6000 rows, drawn evenly with `seed`. `partial_fit` needs 8 D^2 and no rows.
+        then tries 6000 rows if n > D, drawn evenly with `seed`. `partial_fit` needs 8 D^2 and no rows.
 
         Parameters
         ----------

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamfeat import layer2
 from streamfeat.bankspec import BankSpec
 from streamfeat.protocols.table import featurise
 from streamfeat.reproduce import rotmnist
@@ -16,7 +17,7 @@ from tests.test_mnist import data
 
 __all__ = ["data"]
 
-EXTENT = rotmnist.Extent(60, 30, 16, 6, 32, 8, 30)
+EXTENT = rotmnist.Extent(60, 30, 64, 6, 64, 8, 30, True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,6 +26,7 @@ def small() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rotmnist, "FAST", EXTENT)
         patch.setattr(rotmnist, "BLOCK", 20)
+        patch.setattr(layer2, "LEAST_STRUCTURED", 64)
         patch.setattr(rotmnist, "WIDTHS", (0.4, 0.9))
         patch.setattr(rotmnist, "specs", lambda extent: {**SPECS(extent), rotmnist.OURS: light()})
         yield
@@ -46,6 +48,9 @@ def test_the_table_has_the_papers_recipe() -> None:
     whole = table["LGIKA, RF, layer 2"].as_dict()
     assert (whole["templates"]["m"], whole["group"][0]["n"], whole["layer2"]["m"]) == (7000, 100, 17_000)
     assert (whole["group"][0]["law"], whole["group"][0]["kappa"]) == ("von-mises", 0.2)
+    assert (whole["templates"]["source"], whole["layer2"]["source"]) == ("hadamard", "hadamard")
+    drawn = SPECS(rotmnist.FAST)[rotmnist.DRAWN].as_dict()
+    assert (drawn["templates"]["source"], drawn["layer2"].get("source")) == ("fourier", None)
     assert table["LGIKA, RF"].layer2 is None
     assert table["RF"].only.group == table["Nystrom"].only.group == ()
     assert table["GICDF"].only.group == table["LGIKA, RF"].only.group
@@ -58,7 +63,7 @@ def test_blocks_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mon
     whole = reproduce(rotmnist.ROTMNIST, fast=True, folder=tmp_path / "whole", progress=silent, data=data)
     assert [row["method"] for row in whole["rows"]] == list(SPECS(EXTENT))
     assert all(0 <= row["mean"] <= 100 for row in whole["rows"])
-    assert [claim["holds"] for claim in whole["claims"][:3]] == [None] * 3
+    assert [claim["holds"] for claim in whole["claims"][:4]] == [None] * 4
     asked: list[int] = []
     stop_at = [4]
 
@@ -77,5 +82,5 @@ def test_blocks_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mon
     again = reproduce(rotmnist.ROTMNIST, fast=True, folder=tmp_path / "part", progress=silent, data=data)
     assert {**again, "wall_s": 0} == {**whole, "wall_s": 0}
     # two widths and 60 training digits a method, then its blocks of 20 and 10
-    n_methods, n_widths = len(SPECS(EXTENT)), 5 * 2
+    n_methods, n_widths = len(SPECS(EXTENT)), 6 * 2
     assert before + len(asked) == n_methods * 3 + n_widths + 2  # the stopped block, and its model, twice

@@ -10,6 +10,7 @@ import click
 from streamfeat.cli.console import emit, json_option, progress
 from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
+from streamfeat.reproduce.cifar10 import CIFAR10
 from streamfeat.reproduce.experiment import Experiment, reproduce
 from streamfeat.reproduce.faces import FACES
 from streamfeat.reproduce.mnist import MNIST
@@ -21,7 +22,7 @@ from streamfeat.reproduce.tables import tables_of
 from streamfeat.reproduce.tidigits import TIDIGITS
 from streamfeat.reproduce.xperm import XPERM
 
-ORDER = (XPERM, MNIST, TIDIGITS, KERNEL_ERROR, QM7, ROTMNIST, FACES)
+ORDER = (XPERM, MNIST, TIDIGITS, KERNEL_ERROR, QM7, ROTMNIST, CIFAR10, FACES)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in ORDER}
 """By name."""
 
@@ -32,6 +33,7 @@ ABOUT = {
     "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
     "qm7": "energies of molecules from Coulomb matrices (Raj et al. 2017, table 1)",
     "rotmnist": "digits at any angle (Raj et al. 2017, table 2)",
+    "cifar10": "photographs in ten classes (Raj et al. 2017, table 3)",
     "faces": "max-margin invariant features of faces (Pal et al. 2017)",
 }
 
@@ -78,8 +80,13 @@ def _show(report: dict[str, Any], out: Path) -> None:
     envvar=DATA_VARIABLE,
     help="Folder or file of the data. Default: STREAMFEAT_DATA, else ../shared/data.",
 )
+@click.option(
+    "--width",
+    type=click.IntRange(min=1),
+    help="Numbers of a feature, for cifar10: 8192 unless told, the paper's 30000 needs 10 GB and hours.",
+)
 @json_option
-def command(name: str, out: Path, fast: bool, data: Path | None, json_to: str | None) -> None:
+def command(name: str, out: Path, fast: bool, data: Path | None, width: int | None, json_to: str | None) -> None:
     """Run it and print the report."""
-    report = reproduce(EXPERIMENTS[name], fast=fast, folder=out, progress=progress, data=data)
+    report = reproduce(EXPERIMENTS[name], fast=fast, folder=out, progress=progress, data=data, width=width)
     emit(report, json_to, lambda: _show(report, out))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import streamfeat
+from streamfeat.errors import ConfigError
 from streamfeat.protocols.scores import sd_of
 from streamfeat.reproduce.journal import Journal
 from streamfeat.reproduce.page import Page, write_page
@@ -36,12 +37,24 @@ class Run:
         Where the user's data are; None: the usual places.
     folder : Path
         Where reports, and until then what is done so far, are kept.
+    width : int, optional
+        Numbers of a feature, where an experiment lets them be chosen; None: its own.
     hashes : dict
         What the figures depend on: files that were read and banks, by name.
     """
 
-    def __init__(self, name: str, *, fast: bool, folder: Path, progress: Progress, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        fast: bool,
+        folder: Path,
+        progress: Progress,
+        data: Path | None = None,
+        width: int | None = None,
+    ) -> None:
         self.name, self.fast, self.folder, self.data, self.progress = name, fast, folder, data, progress
+        self.width = width
         self.hashes: dict[str, str] = {}
         self._began, self._before = time.monotonic(), 0.0
         self._journal: Journal | None = None
@@ -126,15 +139,22 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Its name, what is done in it in a sentence or two, and what does it."""
+    """Its name, what is done in it in a sentence or two, what does it, and whether features may have any width."""
 
     name: str
     protocol: str
     measure: Callable[[Run], Findings]
+    takes_width: bool = False
 
 
 def reproduce(
-    experiment: Experiment, *, fast: bool, folder: Path, progress: Progress, data: Path | None = None
+    experiment: Experiment,
+    *,
+    fast: bool,
+    folder: Path,
+    progress: Progress,
+    data: Path | None = None,
+    width: int | None = None,
 ) -> dict[str, Any]:
     """Run an experiment, or go on with it, and write `folder/NAME.html` and `NAME.json`.
 
@@ -143,8 +163,15 @@ def reproduce(
     dict
         {"name", "protocol", "rows", "claims", "deviations", "wall_s"}. Rows are {"method", its settings, "metric",
         "mean", "sd", "seeds"}, claims {"text", "holds", "why"}; `holds` is None where this run cannot tell.
+
+    Raises
+    ------
+    ConfigError
+        A `width` for an experiment that takes none; data that are not there.
     """
-    run = Run(experiment.name, fast=fast, folder=folder, progress=progress, data=data)
+    if width is not None and not experiment.takes_width:
+        raise ConfigError(f"features of {experiment.name} have the widths of its methods; leave --width {width} out")
+    run = Run(experiment.name, fast=fast, folder=folder, progress=progress, data=data, width=width)
     found = experiment.measure(run)
     report = {
         "name": experiment.name,
@@ -216,4 +243,5 @@ def rounded(value: float) -> float:
 def command_of(run: Run) -> str:
     """The command that gives the report again."""
     words = ["streamfeat", "reproduce", run.name, *(["--fast"] if run.fast else [])]
+    words += ["--width", str(run.width)] if run.width else []
     return shlex.join([*words, *(["--data", str(run.data)] if run.data else []), "--out", str(run.folder)])

@@ -26,6 +26,7 @@ from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Failure, Readable, deliver, labels_of, rate_report
 from streamfeat.errors import ConfigError
+from streamfeat.figures import new_figure, save_png
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.learn.rls import RLS
 from streamfeat.presets import ensure_bank
@@ -294,13 +295,9 @@ def _speaker_curve(task: Task, train: Delivery, test: Delivery) -> list[tuple[in
 
 def draw(file: Path, outcomes: Mapping[str, Outcome], audio_bank: Path, image_bank: Path) -> None:
     """One picture: confusion matrix, accuracy against training speakers, a template of each bank with its orbit."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     from streamfeat.contactsheet import contact_sheet
 
-    figure = Figure(figsize=(13, 7), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(13, 7)
     grid = figure.add_gridspec(2, 2, height_ratios=[4, 1])
     audio = outcomes["audio"]
     words = sorted({*audio.truth, *audio.predicted}, key=str)
@@ -329,4 +326,4 @@ def draw(file: Path, outcomes: Mapping[str, Outcome], audio_bank: Path, image_ba
         axis.imshow(np.asarray(contact_sheet(open_bank(bank, verify=False), n_templates=1)), cmap="gray")
         axis.set_title(f"a {name} template and its orbit")
         axis.set_axis_off()
-    figure.savefig(file, dpi=110)
+    save_png(figure, file)

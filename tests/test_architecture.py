@@ -31,6 +31,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "microphone",
         "featureset",
         "cuts",
+        "figures",
     ),
     (
         "frontends",

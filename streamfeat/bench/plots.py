@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from streamfeat.errors import ConfigError
+from streamfeat.figures import new_panels, save_png
 
 Report = dict[str, Any]
 
 STYLES = {"p999_ms": "^:", "p99_ms": "s--", "p50_ms": "o-", "queue_ms": "x-", "compute_ms": "+-"}
 
 
-NO_PICTURE = "the picture needs matplotlib: pip install 'streamfeat[quickstart]'"
-
-
-def may_draw() -> bool:
-    """Whether there is what pictures are drawn with."""
-    return find_spec("matplotlib") is not None
-
-
-def _canvas(n_panels: int) -> tuple[Any, Any]:
-    """A figure and its axes, one row of them."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError(NO_PICTURE) from error
-    figure = Figure(figsize=(5.5 * n_panels, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, n_panels, squeeze=False)[0]
-
-
 def draw_kernels(file: Path, report: Report) -> None:
     """CPU time an item against each thing that grows, a panel each; dotted: in proportion to it."""
     grown = [row for row in report["rows"] if "against" in row]
     names = list(dict.fromkeys(row["against"] for row in grown))
-    figure, panels = _canvas(len(names))
+    figure, panels = new_panels(len(names))
     for axis, name in zip(panels, names, strict=True):
         x, y = zip(*((row["value"], row["cpu_ms"]) for row in grown if row["against"] == name), strict=True)
         axis.plot(x, y, "o-", label="measured")
@@ -49,13 +28,13 @@ def draw_kernels(file: Path, report: Report) -> None:
             axis.plot(x, [y[-1] * value / x[-1] for value in x], "C0:", label="in proportion")
         axis.grid(alpha=0.3, which="both")
         axis.legend(fontsize=8)
-    figure.savefig(file, dpi=110)
+    save_png(figure, file)
 
 
 def draw_fleet(file: Path, report: Report) -> None:
     """Latency under Poisson load, a panel a kind of item: percentiles, and what of them is queue and computing."""
     kinds = [what for what in ("image", "audio") if what in report]
-    figure, panels = _canvas(len(kinds))
+    figure, panels = new_panels(len(kinds))
     for axis, what in zip(panels, kinds, strict=True):
         rows = report[what]["open"]
         x = [row["offered_per_s"] for row in rows]
@@ -66,13 +45,13 @@ def draw_fleet(file: Path, report: Report) -> None:
         axis.set(yscale="log", xlabel="items a second", ylabel="ms", title=f"{what}: {report[what]['bank']}")
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    figure.savefig(file, dpi=110)
+    save_png(figure, file)
 
 
 def draw_peers(file: Path, report: Report) -> None:
     """Accuracy against milliseconds an item, a panel a column of a protocol; ours are filled."""
     columns = list(dict.fromkeys((row["protocol"], row["column"]) for row in report["rows"]))
-    figure, panels = _canvas(len(columns))
+    figure, panels = new_panels(len(columns))
     for axis, column in zip(panels, columns, strict=True):
         for row in (row for row in report["rows"] if (row["protocol"], row["column"]) == column):
             axis.plot(row["ms_per_item"], row["accuracy"], "o", mfc="C0" if row["ours"] else "none", mec="C0")
@@ -81,4 +60,4 @@ def draw_peers(file: Path, report: Report) -> None:
             )
         axis.set(xscale="log", xlabel="ms an item, one thread", ylabel="accuracy", title=", ".join(column))
         axis.grid(alpha=0.3)
-    figure.savefig(file, dpi=110)
+    save_png(figure, file)

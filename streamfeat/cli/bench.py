@@ -14,7 +14,7 @@ from streamfeat.bench.fleet import bench_fleet
 from streamfeat.bench.kernels import QUICK, Plan, bench_kernels
 from streamfeat.bench.peers import QUICK as QUICK_PEERS
 from streamfeat.bench.peers import Extent, bench_peers
-from streamfeat.bench.plots import NO_PICTURE, draw_fleet, draw_kernels, draw_peers, may_draw
+from streamfeat.bench.plots import draw_fleet, draw_kernels, draw_peers
 from streamfeat.bench.templates import QUICK as QUICK_TEMPLATES
 from streamfeat.bench.templates import Digits, compare_templates
 from streamfeat.bench.templates import Plan as TemplatesPlan
@@ -22,11 +22,12 @@ from streamfeat.cli.console import emit, json_option, written_file
 from streamfeat.cli.guidance import Commands, examples
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.errors import ConfigError
+from streamfeat.figures import MISSING, may_draw
 
 
 def _plot_file(context: click.Context, option: click.Parameter, value: Path | None) -> Any:
     if value is not None and not may_draw():
-        raise ConfigError(NO_PICTURE)
+        raise ConfigError(MISSING)
     return written_file(context, option, value)
 
 

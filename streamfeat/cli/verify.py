@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from streamfeat.cli.console import emit, json_option, progress, written_file
 from streamfeat.cli.guidance import examples
-from streamfeat.errors import ConfigError, InvalidArgument
+from streamfeat.errors import InvalidArgument
+from streamfeat.figures import new_figure, save_png
 from streamfeat.learn.checks import check_features
 from streamfeat.learn.verification import Verification, verify
 from streamfeat.signals.arrays import open_npy, read_npz
@@ -65,13 +66,7 @@ def _array(file: Path, name: str) -> NDArray[Any]:
 
 def draw_roc(file: Path, found: Verification) -> None:
     """Verification rate against false accept rate, on a logarithmic axis, with what was asked for."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("the plot needs matplotlib: pip install 'streamfeat[quickstart]'") from error
-    figure = Figure(figsize=(6, 5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(6, 5)
     axis = figure.subplots()
     far, vr = found.roc[found.roc[:, 0] > 0].T
     axis.plot(far, vr, label=f"{found.pairs:,} pairs, EER {found.eer:.4f}")
@@ -80,7 +75,7 @@ def draw_roc(file: Path, found: Verification) -> None:
     axis.set(xscale="log", xlabel="false accept rate", ylabel="verification rate", ylim=(0, 1.01))
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right")
-    figure.savefig(file, dpi=110, format="png")
+    save_png(figure, file)
 
 
 def peak_rss_mb() -> float:

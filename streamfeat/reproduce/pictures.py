@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamfeat.errors import ConfigError
+from streamfeat.figures import new_figure, save_png
 from streamfeat.reproduce.tables import settings_of
 
 Rows = Sequence[Mapping[str, Any]]
@@ -59,13 +59,7 @@ def draw_panels(panels: Sequence[Panel], rows: Rows) -> list[tuple[str, bytes]]:
 
 
 def _png(panel: Panel, rows: Rows) -> bytes:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("the pictures need matplotlib: pip install 'streamfeat[quickstart]'") from error
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8, 4.5)
     axis = figure.subplots()
     if panel.against is None:
         _bars(axis, rows)
@@ -75,7 +69,7 @@ def _png(panel: Panel, rows: Rows) -> bytes:
     axis.set_title(panel.title)
     axis.grid(alpha=0.3)
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=100)
+    save_png(figure, out)
     return out.getvalue()
 
 

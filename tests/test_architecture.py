@@ -49,7 +49,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ),
     ("streams", "bankstore", "featurelog", "model", "connection", "inspection", "audiostream"),
     ("projections", "layers", "orbits", "outer", "decoding"),
-    ("bank",),
+    ("bank", "streamtask"),
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),
     ("fleet", "asyncconnection", "delivery", "doctor", "contactsheet", "inquiry"),
@@ -65,6 +65,7 @@ WITHIN_LEVEL = {
     ("bankstore", "streams"),
     ("outer", "orbits"),
     ("bankspec", "layer2"),
+    ("bank", "streamtask"),
     ("layers", "outer"),
 }
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()

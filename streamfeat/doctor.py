@@ -19,6 +19,9 @@ from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.endpoints import check_endpoint
 from streamfeat.errors import StreamfeatError
+from streamfeat.featurelog import is_in_use
+from streamfeat.logcheck import check_log
+from streamfeat.model import latest, versions
 
 MIN_OPEN_FILES = 1024
 MIN_FREE_BYTES = 1 << 30
@@ -64,6 +67,8 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
     for side in ("front", "back"):
         yield _endpoint(side, getattr(settings.fleet, side))
     yield _banks(Path(settings.fleet.bank_dir))
+    for kind in ("learner", "index"):
+        yield _kept(kind, Path(settings.fleet.state_dir) / kind)
     yield _broker(settings.fleet.front)
     yield from _extras()
 
@@ -154,6 +159,21 @@ def _banks(root: Path) -> Check:
         except StreamfeatError as error:
             return Check("banks", False, error.reason, f"remove {path} and build it again")
     return Check("banks", True, ", ".join(path.name for path in banks))
+
+
+def _kept(kind: str, state: Path) -> Check:
+    """What a learner or an index acknowledged and saved: every byte of it, except of logs that are in use."""
+    logs = sorted(state.glob("*/log.sqlite"))
+    try:
+        free = [log for log in logs if not is_in_use(log)]
+        n_entries = sum(check_log(log).n_entries for log in free)
+        for folder in [log.parent for log in logs if versions(log.parent)]:
+            latest(folder)
+    except (StreamfeatError, OSError) as error:
+        remedy = f"the {kind} does not start before that is done; under systemd then `systemctl restart`"
+        return Check(kind, False, str(error), remedy)
+    in_use = f", {len(logs) - len(free)} in use" if len(free) < len(logs) else ""
+    return Check(kind, True, f"{len(logs)} logs in {state}{in_use}, {n_entries} entries in the others")
 
 
 def _broker(front: str) -> Check:

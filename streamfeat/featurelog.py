@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, Unavailable
 from streamfeat.learn.checks import Label, check_features, check_label
-from streamfeat.logcheck import FORMAT, damaged, entry_checksum, examine, meta_checksum
+from streamfeat.logcheck import FORMAT, check_log, damaged, entry_checksum, meta_checksum
 from streamfeat.seal import break_seal, seal
 from streamfeat.tally import Tally, TallyWriter
 
@@ -122,9 +122,9 @@ class FeatureLog:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
-            self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
+            self._lock = _lock(_lock_of(self.path))
             opened.callback(os.close, self._lock)
-            self._held = examine(self.path)
+            self._held = check_log(self.path)
             # before the log itself: so a new one is known to hold nothing yet
             self._tally = TallyWriter(self.path, self._held)
             opened.callback(self._tally.close)
@@ -296,6 +296,20 @@ class FeatureLog:
             raise InvalidArgument(f"features must be of dtype {held['dtype']}, as those before, got {facts['dtype']}")
         if "label" in facts and held.get("label", facts["label"]) != facts["label"]:
             raise InvalidArgument(f"labels must be all {held['label']}, as those before, got one of {facts['label']}")
+
+
+def is_in_use(log: Path) -> bool:
+    """Whether a process has a log open: said by the kernel, for trying the lock could keep a worker from starting."""
+    try:
+        inode = _lock_of(log).stat().st_ino
+    except FileNotFoundError:
+        return False
+    held = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any("FLOCK" in words and words[-3].rpartition(":")[2] == str(inode) for words in held)
+
+
+def _lock_of(log: Path) -> Path:
+    return log.with_name(log.name + ".lock")
 
 
 def _lock(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,14 @@ from streamfeat.wire.messages import Message
 def credentials_for(endpoint: str, settings: Settings) -> Credentials | None:
     """The keys to connect there with; a unix socket needs none."""
     return Credentials.open(settings.auth.key, settings.auth.server) if is_tcp(endpoint) else None
+
+
+def absent_keepers(settings: Settings, report: Mapping[str, Any]) -> dict[str, int]:
+    """Of learner and index, if no such worker is there, how many logs of its kind lie in the state directory."""
+    there = {worker["kind"] for worker in report["workers"]}
+    state = Path(settings.fleet.state_dir)
+    n_logs = {kind: len(list((state / kind).glob("*/log.sqlite"))) for kind in ("learner", "index")}
+    return {kind: n for kind, n in n_logs.items() if n and kind not in there}
 
 
 def fleet_report(settings: Settings, connect: str | None = None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ FORMAT = "streamfeat-log-2"
 _LOG = logging.getLogger("streamfeat.featurelog")
 
 
-def examine(log: Path) -> Tally:
+def check_log(log: Path) -> Tally:
     """What a log holds, once it was found whole; zeros for one that is not there.
 
     Parameters

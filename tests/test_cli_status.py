@@ -5,7 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from pathlib import Path
 
+from streamfeat.config import load_settings
+from streamfeat.inquiry import absent_keepers
 from tests.terminal import EXECUTABLE, Terminal
 
 
@@ -21,6 +24,20 @@ def test_status_asks_the_admin_socket(served: Terminal) -> None:
     text = served("status").out
     assert "features-1" in text
     assert "joined" in text
+
+
+def test_a_keeper_that_is_not_there_is_missed(served: Terminal, tmp_path: Path) -> None:
+    """Logs of a learner without one: it may have been stopped by a damaged log, so the doctor is named."""
+    fleet = served("status", "--json").json
+    assert fleet["absent"] == {}
+    without = {**fleet, "workers": [worker for worker in fleet["workers"] if worker["kind"] != "learner"]}
+    settings = load_settings({}, arguments={"fleet": {"state_dir": str(tmp_path)}})
+    assert absent_keepers(settings, without) == {}
+    for name in ("a", "b"):
+        (tmp_path / "learner" / name).mkdir(parents=True)
+        (tmp_path / "learner" / name / "log.sqlite").touch()
+    assert absent_keepers(settings, without) == {"learner": 2}
+    assert absent_keepers(settings, fleet) == {}
 
 
 def test_watching_shows_rates_until_it_is_stopped(served: Terminal) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from itertools import takewhile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from streamfeat.config import load_settings
 from streamfeat.doctor import Check, examine
+from streamfeat.featurelog import Entry, FeatureLog
+from streamfeat.learn.rls import RLS
+from streamfeat.model import Model, save_version
 from tests.terminal import Terminal
 
 
@@ -77,6 +81,31 @@ def test_a_bank_that_was_changed(tmp_path: Path, audio_bank: Path) -> None:
     assert not check.ok
     assert "s0_templates.npy" in check.found
     assert f"remove {copy}" in check.remedy
+
+
+def test_what_was_acknowledged_and_saved(tmp_path: Path) -> None:
+    """Logs that are whole are counted, those in use left alone; a damaged log or model is named with its ways out."""
+    assert checks(state_dir=tmp_path)["learner"].found == f"0 logs in {tmp_path / 'learner'}, 0 entries in the others"
+    X = np.eye(4, dtype="<u2")
+    path = tmp_path / "learner" / "digits" / "log.sqlite"
+    with FeatureLog(path) as log:
+        log.append([Entry("s", i, x, "ab"[i % 2]) for i, x in enumerate(X)], "a" * 64)
+        assert "1 logs" in checks(state_dir=tmp_path)["learner"].found
+        assert "1 in use, 0 entries" in checks(state_dir=tmp_path)["learner"].found
+    save_version(Model(RLS(0.1).fit(X, ["a", "b", "a", "b"]), "a" * 64), path.parent)
+    found = checks(state_dir=tmp_path)
+    assert found["learner"].ok
+    assert found["learner"].found.endswith("4 entries in the others")
+    for damaged, name in ((path, "learner"), (next(path.parent.glob("model-*/coef.npy")), "learner")):
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        check = checks(state_dir=tmp_path)[name]
+        assert not check.ok
+        assert str(damaged) in check.found
+        assert "copy" in check.found
+        assert "systemctl restart" in check.remedy
+        damaged.write_bytes(whole)
+    assert checks(state_dir=tmp_path)["index"].ok
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from streamfeat.errors import ConfigError
 from streamfeat.featurelog import Entry, FeatureLog
-from streamfeat.logcheck import examine
+from streamfeat.logcheck import check_log
 from streamfeat.tally import Tally
 
 BANK = "a" * 64
@@ -171,7 +171,7 @@ def test_a_tally_put_away_opens_what_can_be_read(
         assert [entry.seq for _, entry in log.read()] == list(range(n))
         assert 0 < n < N
     assert "has no tally" in caplog.text
-    assert examine(folder / "log") == Tally(n, n)
+    assert check_log(folder / "log") == Tally(n, n)
 
 
 def test_looking_changes_nothing(left: dict[str, Path], tmp_path: Path) -> None:
@@ -179,15 +179,15 @@ def test_looking_changes_nothing(left: dict[str, Path], tmp_path: Path) -> None:
     for kind in ("wal", "half"):
         shutil.copytree(left[kind], tmp_path / kind)
         before = kept(tmp_path / kind)
-        assert examine(tmp_path / kind / "log") == Tally(N, N)
+        assert check_log(tmp_path / kind / "log") == Tally(N, N)
         assert kept(tmp_path / kind) == before
         with FeatureLog(tmp_path / kind / "log"):
             pass
         before = kept(tmp_path / kind)
         assert sorted(before) == ["log", "log.seal", "log.tally"]
-        assert examine(tmp_path / kind / "log") == Tally(N, N)
+        assert check_log(tmp_path / kind / "log") == Tally(N, N)
         assert kept(tmp_path / kind) == before
-    assert examine(tmp_path / "none") == Tally()
+    assert check_log(tmp_path / "none") == Tally()
     assert not (tmp_path / "none").exists()
 
 

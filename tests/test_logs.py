@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +32,39 @@ def test_names_are_bounded(tmp_path: Path) -> None:
     again.append("b", items(X, first=4), no_beat, need_label=False)
     assert len(again.get("b")) == 8
     again.close()
+
+
+@pytest.mark.parametrize("role", ["learner", "index"])
+def test_a_damaged_log_stops_its_worker(tmp_path: Path, role: str) -> None:
+    """78, which systemd does not restart; log and `systemctl status` have the file and the ways out, in one line."""
+    logs = Logs(tmp_path / "state")
+    logs.append("words", items(spoken(4)[0]), no_beat, need_label=False)
+    logs.close()
+    damaged = tmp_path / "state" / "words" / "log.sqlite"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    before = damaged.read_bytes()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        words = ["--connect", f"ipc://{tmp_path}/back", "--name", role, "--state", str(tmp_path / "state")]
+        done = subprocess.run(
+            [sys.executable, "-m", f"streamfeat.workers.{role}", *words],
+            env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        systemd.setblocking(False)
+        assert systemd.recv(1000).startswith(b"STATUS=warming")
+        told = systemd.recv(1000).decode()
+    unit = Path(__file__).parent.parent / "systemd" / f"streamfeat-{role}.service"
+    assert done.returncode == 78
+    assert " 78\n" in re.findall(r"RestartPreventExitStatus=.*\n", unit.read_text())[0]
+    for said in (told.removeprefix("STATUS="), done.stderr):
+        assert f"CONFIG: {damaged} is not what was closed" in said
+        assert "copy it again from where it is whole, or move it" in said
+    assert done.stderr.count("\n") == 1
+    assert damaged.read_bytes() == before
 
 
 def test_what_is_refused_makes_no_log(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def serve(
         runtime.run()
     except StreamfeatError as error:
         log.error("%s: %s", error.code, error)
+        notifier.status(f"{error.code}: {error}")
         return error.exit_status
     return EXIT_OK
 

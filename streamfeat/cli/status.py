@@ -10,7 +10,7 @@ import click
 from streamfeat.cli.console import emit, json_option, with_settings
 from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
-from streamfeat.inquiry import fleet_report
+from streamfeat.inquiry import absent_keepers, fleet_report
 from streamfeat.wire.report import COUNTS
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def command(connect: str | None, watch: bool, every: float, settings: Settings, 
         raise click.UsageError("--watch is for people; ask again for another --json")
     if not watch:
         report = fleet_report(settings, connect)
-        emit(report, json_to, lambda: _print(report))
+        absent = absent_keepers(settings, report) if connect is None else {}
+        emit({**report, "absent": absent}, json_to, lambda: _print(report, absent))
         return
     from rich.live import Live
 
@@ -54,10 +55,12 @@ def command(connect: str | None, watch: bool, every: float, settings: Settings, 
             before, asked = report, now
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: dict[str, Any], absent: dict[str, int]) -> None:
     from rich.console import Console
 
     Console().print(_picture(report))
+    for kind, n_logs in absent.items():
+        click.echo(f"no {kind} is here, though {n_logs} logs of one are: `streamfeat doctor` says if they are whole")
 
 
 def _picture(report: dict[str, Any], rates: dict[str, float] | None = None) -> RenderableType:

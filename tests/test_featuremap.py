@@ -23,8 +23,9 @@ from streamfeat.errors import BankMismatch, InvalidArgument
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals.signal import Signal
 from tests import naive
-from tests.test_bank import ROTATION, SHIFT, pictures, user_stack, words
+from tests.test_bank import ROTATION, SHIFT, pictures, words
 from tests.test_bankspec import small
+from tests.test_streamtask import user_stack
 
 FOURIER: dict[str, Any] = {"templates": {"source": "fourier", "m": 70}, "pooling": {"kind": "fourier", "sigma": 0.5}}
 CDF: dict[str, Any] = {

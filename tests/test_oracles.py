@@ -15,9 +15,9 @@ from streamfeat.exact.bounds import rff_variance, sampled_mean
 from streamfeat.exact.cdf import column_product, energy_distance, sampled_kernel, truncated_kernel
 from streamfeat.exact.orbits import base_mean, gaussian, orbit_distance, orbit_kernel
 from streamfeat.featuremap import FeatureMap
-from tests.test_bank import user_stack
 from tests.test_bankspec import small
 from tests.test_featuremap import cyclic, permutations, unit_vectors
+from tests.test_streamtask import user_stack
 
 Doubles = NDArray[np.float64]
 

@@ -24,8 +24,9 @@ from streamfeat.projections import move
 from streamfeat.signals.signal import Signal
 from tests import naive
 from tests.cluster import cluster
-from tests.test_bank import ROTATION, SHIFT, pictures, user_stack
+from tests.test_bank import ROTATION, SHIFT, pictures
 from tests.test_bankspec import small
+from tests.test_streamtask import user_stack
 
 RBF = {"kind": "rbf", "sigma": 0.7}
 LINEAR = {"kind": "linear"}

@@ -16,7 +16,7 @@ from streamfeat.kernels.fourier import MAX_PROJECTION, copies_cos_sin, mean_cos_
 from streamfeat.kernels.hadamard import transform_lanes, turn
 from streamfeat.kernels.project import project
 from streamfeat.spec import as_table, read_table
-from streamfeat.templates.hadamard import hadamard_templates
+from streamfeat.templates.hadamard import hadamard_signs
 
 NONE = "none"
 
@@ -79,7 +79,7 @@ class Layer2:
     def build(self, n_first: int, phi: Floats, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         """`layer2_frequencies` (n_blocks, >= n_first, LANES) ~ N(0, sigma^-2 I), and `layer2_sigma` (1,).
 
-        Structured: `layer2_signs` (n_matrices, 3, p) and `layer2_gains` (m,) instead, as `hadamard_templates` says.
+        Structured: `layer2_signs` (n_matrices, 3, p) and `layer2_gains` (m,) instead, as `hadamard_signs` says.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Layer2:
             )
         size = math.sqrt(n_first) / sigma
         self._check_length(size)
-        _, signs, gains = hadamard_templates(self.m, n_first, rng)
+        signs, gains = hadamard_signs(self.m, n_first, rng)
         return {"layer2_signs": signs, "layer2_gains": (size * gains).astype(np.float32)}
 
     def _check_length(self, longest: float) -> None:

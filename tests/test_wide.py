@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.learn.lambdas import MANY_ROWS_GRID
 from streamfeat.reproduce import wide
 from streamfeat.reproduce.wide import WideRLS, answers
 from tests.test_rls import one_against_all, problem
@@ -26,7 +27,9 @@ def test_blocks_in_place_are_one_solution(monkeypatch: pytest.MonkeyPatch, tile:
             some = Z[:end].astype(np.float64)
             expected = np.linalg.solve(some.T @ some + end * lam * np.eye(19), some.T @ one_against_all(codes)[:end])
             # condition number below 1e4
-            np.testing.assert_allclose(rls.weights(lam), expected, atol=1e-9)
+            W = rls.weights(lam)
+            assert W is not None
+            np.testing.assert_allclose(W, expected, atol=1e-9)
 
 
 def test_lambda_is_chosen_by_rows_that_were_not_taken() -> None:
@@ -38,7 +41,7 @@ def test_lambda_is_chosen_by_rows_that_were_not_taken() -> None:
     lam, accuracy = rls.choose(Z[60:], codes[60:])
     size = float(np.square(Z[:60]).sum()) / 60
     found = {}
-    for part in wide.MANY_ROWS_GRID:
+    for part in MANY_ROWS_GRID:
         W = rls.weights(part * size)
         assert W is not None
         found[part] = float(np.mean(answers(Z[60:], W) == codes[60:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def measure_cifar10(run: Run) -> Findings:
         if name != OURS:
             sigma = choose_width(run, plan, (name, spec), train[: extent.n_choose], widths=WIDTHS, r=R_CHOOSE)
         sized = spec if sigma is None else with_width(spec, sigma)
-        found = run.part(name, lambda name=name, sized=sized: _learn(run, plan, (name, sized), train, test))
+        found = run.part(name, partial(_learn, run, plan, (name, sized), train, test))
         run.hashes[f"bank {name}"] = found["bank"]
         setting = {"n": len(train), "numbers": found["numbers"], "elements": extent.r if name == LGIKA else 1}
         rows.append(row(name, ACCURACY, 100 * found["right"] / len(test), **setting))

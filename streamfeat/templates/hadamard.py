@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from streamfeat.templates.request import Drawn, Request, check_numbers
 
+COLUMNS = 64
+"""Of a matrix that are there at a time: 16 MB at p = 32,768."""
+
 
 @dataclass(frozen=True)
 class Hadamard:
@@ -43,26 +46,45 @@ def hadamard_templates(
 ) -> tuple[NDArray[np.float64], NDArray[np.int8], NDArray[np.float64]]:
     """The first m rows of independent matrices H D3 H D2 H D1 one after the other, cut to d columns, at unit norm.
 
-    A fast transform gives the same projections from the signs: x padded with zeros, signs D1, transform, D2, transform,
-    D3, transform; then each number times its row's gain.
-
     Returns
     -------
     T : (m, d) float64
+    signs, gains
+        As `hadamard_signs` gives them.
+    """
+    signs, gains = hadamard_signs(m, d, rng)
+    p = signs.shape[2]
+    T = np.empty((m, d))
+    for i, matrix in enumerate(signs):
+        rows = T[p * i : p * (i + 1)]
+        rows[:] = _rows_of(matrix, len(rows))[:, :d]
+    T *= gains[:, None]
+    return T, signs, gains
+
+
+def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """What the same rows follow from, without the rows.
+
+    A fast transform gives the projections from the signs: x padded with zeros, signs D1, transform, D2, transform, D3,
+    transform; then each number times its row's gain.
+
+    Returns
+    -------
     signs : (n_matrices, 3, p) int8
         The diagonals D1, D2, D3; p is the power of two that is at least d. At tiny p a row may vanish on the first d
         columns: its matrix is drawn again.
+    gains : (m,) float64
+        One over the norms of the rows' first d columns.
     """
     p = 1 << (d - 1).bit_length()
     signs = np.empty((-(-m // p), 3, p), np.int8)
-    T = np.zeros((m, d))
+    squares = np.zeros(m)
     for i, matrix in enumerate(signs):
-        rows = T[p * i : p * (i + 1)]
-        while not rows.any(axis=1).all():
+        some = squares[p * i : p * (i + 1)]
+        while not some.all():
             matrix[:] = rng.choice(np.array([-1, 1], np.int8), size=(3, p))
-            rows[:] = _rows_of(matrix, len(rows))[:, :d]
-    norms = np.linalg.norm(T, axis=1)
-    return T / norms[:, None], signs, 1 / (p * math.sqrt(p) * norms)
+            some[:] = _squares_of(matrix, d)[: len(some)]
+    return signs, 1 / np.sqrt(squares)
 
 
 def walsh_hadamard(X: NDArray[Any]) -> NDArray[np.float64]:
@@ -77,11 +99,24 @@ def walsh_hadamard(X: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _rows_of(signs: NDArray[np.int8], n: int) -> NDArray[np.float64]:
-    """The first n rows of H D3 H D2 H D1, (n, p); H is symmetric, so a row is e' H D3 H D2 H D1. Whole numbers over
-    p sqrt(p): a row that vanishes is zero exactly."""
-    p = signs.shape[1]
-    rows = walsh_hadamard(np.eye(n, p))
+    """The first n rows of H D3 H D2 H D1, (n, p), whole numbers; H is symmetric, so a row is e' H D3 H D2 H D1."""
+    rows = walsh_hadamard(np.eye(n, signs.shape[1]))
     for diagonal in (signs[2], signs[1]):
         rows = walsh_hadamard(rows * diagonal)
-    rows *= signs[0] / (p * math.sqrt(p))
+    rows *= signs[0]
     return rows
+
+
+def _squares_of(signs: NDArray[np.int8], d: int) -> NDArray[np.float64]:
+    """Sums of squares of each row's first d columns, (p,): those of all, p^3, less those of the other columns.
+
+    Columns are whole numbers, of squares that float64 adds exactly: a row that vanishes has zero.
+    """
+    p = signs.shape[1]
+    squares = np.full(p, float(p) ** 3)
+    for first in range(d, p, COLUMNS):
+        columns = np.eye(min(COLUMNS, p - first), p, first)
+        for diagonal in signs:
+            columns = walsh_hadamard(columns * diagonal)
+        squares -= np.square(columns).sum(axis=0)
+    return squares

@@ -90,6 +90,6 @@ def test_a_dask_array_is_transformed_where_it_is(fmap: FeatureMap, client: distr
 
 def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An address where nobody listens: `Unavailable`, with the address."""
-    monkeypatch.setattr("streamfeat.dask.CONNECT_S", 0.2)
+    monkeypatch.setattr("streamfeat.dask.cluster.CONNECT_S", 0.2)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"), connect("tcp://127.0.0.1:9"):
         pytest.fail(f"connected {tmp_path}")

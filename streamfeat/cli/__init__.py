@@ -31,6 +31,7 @@ COMMANDS = {
     "keygen": "make the keys of a broker, a worker, a client",
     "evaluate": "accuracy of a preset under a protocol, beside other methods",
     "featurize": "features of a corpus into .npy, zarr or parquet, through Dask",
+    "fit": "a model of what featurize wrote, through Dask",
     "listen": "print what is said in a file, a pipe or at the microphone",
     "page": "show a fleet in a browser: numbers over time, and a place to try it",
     "push": "send pictures through a fleet",

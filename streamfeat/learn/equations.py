@@ -82,10 +82,8 @@ class Equations:
         """Sum Z'Z or ZZ', whichever is smaller; with `sample` the primal scores `N_SCORED` single rows."""
         n, d = rows.shape
         root = np.ones(n) if rows.root is None else rows.root
-        scored = np.ones(n, dtype=np.bool_)
         dual, lift = d >= n, 0.0
-        if sample and not dual and n > N_SCORED:
-            scored[rng.permutation(n)[N_SCORED:]] = False
+        scored = scored_rows(n, sample and not dual, rng)
         matrix = rows.gram() if dual else rows.scatter()
         scale = mean_square_of(float(np.trace(matrix)), n)
         if dual and intercept:
@@ -95,6 +93,16 @@ class Equations:
                 matrix[row] += lift * u[row] * u
         right = Y if dual else rows.transposed_times(Y)
         return cls(rows, Y, root, scored, intercept, dual, scale, matrix, right, lift)
+
+    @classmethod
+    def of_sums(
+        cls, rows: Rows, Y: Floats, intercept: bool, *, scored: NDArray[np.bool_], matrix: Floats, right: Floats
+    ) -> Equations:
+        """Those whose Z'Z and Z'Y are there: `rows` are only asked for what is scored."""
+        n = rows.shape[0]
+        root = np.ones(n) if rows.root is None else rows.root
+        scale = mean_square_of(float(np.trace(matrix)), n)
+        return cls(rows, Y, root, scored, intercept, False, scale, matrix, right, 0.0)
 
     @cached_property
     def eigenvalues(self) -> Floats:
@@ -173,6 +181,14 @@ class Equations:
         step = max(1, BLOCK_BYTES // (8 * len(self.matrix)))
         for start in range(0, len(rows), step):
             yield rows[start : start + step]
+
+
+def scored_rows(n: int, sample: bool, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """All rows (n,), or with `sample` at most `N_SCORED` of them, drawn evenly."""
+    scored = np.ones(n, dtype=np.bool_)
+    if sample and n > N_SCORED:
+        scored[rng.permutation(n)[N_SCORED:]] = False
+    return scored
 
 
 @dataclass(frozen=True)

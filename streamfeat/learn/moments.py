@@ -57,7 +57,7 @@ class Moments:
 
     def take(self, rows: NDArray[Any], Y: Floats, w: Floats) -> None:
         """`add` rows (k, D) of any number type, in blocks of float64."""
-        for part in parts(rows):
+        for part in parts(*rows.shape):
             self.add(rows[part].astype(np.float64), Y[part], w[part])
 
     def add(self, X: Floats, Y: Floats, w: Floats) -> tuple[Floats, Floats]:

@@ -113,7 +113,7 @@ class Pairs:
     def _exact(self, i: Ints, j: Ints) -> tuple[Floats, NDArray[np.bool_]]:
         """Scores of pairs (k,), and whether they are genuine; one product a pair, the same wherever it lies."""
         scores = np.empty(len(i))
-        for part in parts(np.broadcast_to(self.U[:1, :1], (len(i), 2 * self.U.shape[1]))):
+        for part in parts(len(i), 2 * self.U.shape[1]):
             scores[part] = np.einsum("kd,kd->k", self.U[i[part]], self.U[j[part]])
         return scores.round(DIGITS), self.numbers[i] == self.numbers[j]
 

@@ -23,8 +23,9 @@ from streamfeat.learn.checks import Label, check_features, check_flag, check_lab
 from streamfeat.learn.classes import code, decode, need_classes, one_against_all
 from streamfeat.learn.lambdas import HeldOut, Lambda, LambdaChoice
 from streamfeat.learn.moments import Moments
+from streamfeat.learn.rows import Source
 from streamfeat.learn.scaling import Scaling
-from streamfeat.learn.solution import IllConditioned, Recipe, Solution
+from streamfeat.learn.solution import AddUp, IllConditioned, Recipe, Solution
 from streamfeat.learn.training import Training
 
 __all__ = ["RLS", "IllConditioned"]
@@ -145,6 +146,44 @@ class RLS:
             balance=self.balance,
         )
         self._solution = self.recipe.fit(rows, training)
+        self.classes_, self._moments = training.classes, None
+        return self
+
+    def fit_sums(
+        self,
+        X: Source,
+        y: Sequence[object] | NDArray[Any],
+        groups: Sequence[object] | NDArray[Any] | None = None,
+        *,
+        add_up: AddUp,
+        sample_weight: ArrayLike | None = None,
+        holdout: ArrayLike | None = None,
+    ) -> RLS:
+        """`fit` where the sums of the rows are made elsewhere, as by `streamfeat.dask.fit`; equal to it, to rounding.
+
+        Lambda is chosen as by `fit`: "loo" asks X for the rows that are tried, 6000 at most, "logo" and "holdout" for
+        all. No more rows than columns are asked for and fitted here: they are smaller than their sums.
+
+        Parameters
+        ----------
+        X : Source (n, D)
+            Gives rows by slices and by arrays of rising numbers; known to be finite by whoever adds them up.
+        y, groups, sample_weight, holdout
+            As of `fit`.
+        add_up : callable
+            From targets (n, C) and weights (n,) to `Moments` of all rows, centred as `recipe.centred` says.
+
+        Raises
+        ------
+        InvalidArgument
+            As `fit`; `unit_norm` or `rank`, which sums cannot tell.
+        """
+        n, width = X.shape
+        given: dict[str, Any] = {"sample_weight": sample_weight, "holdout": holdout}
+        if n <= width:
+            return self.fit(X[:], y, groups, **given)
+        training = Training.of_labels(y, n, self.lam, groups=groups, balance=self.balance, **given)
+        self._solution = self.recipe.fit_sums(X, training, add_up)
         self.classes_, self._moments = training.classes, None
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,39 @@ TILE = 1024
 """Rows and columns of a part of a Gram matrix that is summed at once: 8 MB."""
 
 
+class Source(Protocol):
+    """Features (n, D) that give the rows they are asked for as an array: memory-mapped, or elsewhere."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, which: Any, /) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class Some:
+    """Rows that were read once, to be found again by their numbers (k,), rising, among the (n, D) that they are of."""
+
+    rows: NDArray[Any]
+    numbers: NDArray[np.intp]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, features: Source, numbers: NDArray[np.intp]) -> Some:
+        """Read them."""
+        return cls(features[numbers], numbers, features.shape)
+
+    def __getitem__(self, which: Any, /) -> NDArray[Any]:
+        rows: NDArray[Any] = self.rows[np.searchsorted(self.numbers, which)]
+        return rows
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows z = sqrt(w) (scaling(x) - mean) of training features x.
 
     Attributes
     ----------
-    features : ndarray (n, D)
+    features : ndarray (n, D), or another Source
         Of any number type; also memory-mapped.
     scaling : Scaling
     mean : ndarray of float64 (D,)
@@ -32,7 +58,7 @@ class Rows:
         Square roots of the weights.
     """
 
-    features: NDArray[Any]
+    features: Source
     scaling: Scaling
     mean: Floats
     root: Floats | None
@@ -43,7 +69,7 @@ class Rows:
         scaling = Scaling.of_rows(features, standardise, unit_norm, weight)
         mean = np.zeros(features.shape[1])
         if standardise != "none":
-            for part in parts(features):
+            for part in parts(*features.shape):
                 scaled = scaling.apply(features[part])
                 mean += scaled.sum(axis=0) if weight is None else weight[part] @ scaled
             mean /= len(features)
@@ -52,7 +78,7 @@ class Rows:
     @property
     def shape(self) -> tuple[int, int]:
         """n, D."""
-        return len(self.features), len(self.mean)
+        return self.features.shape[0], len(self.mean)
 
     def take(self, which: slice | NDArray[np.intp]) -> Floats:
         """Some rows (k, D), as a new array."""
@@ -68,7 +94,7 @@ class Rows:
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Every row once, block by block, with its place."""
-        for part in parts(self.features):
+        for part in parts(*self.shape):
             yield part, self.take(part)
 
     def scatter(self) -> Floats:
@@ -80,10 +106,11 @@ class Rows:
 
     def gram(self) -> Floats:
         """ZZ' (n, n), in the memory of one and two blocks."""
-        K = np.empty((len(self.features), len(self.features)))
+        n, width = self.shape
+        K = np.empty((n, n))
         for part, Z in self.blocks():
             K[part, part] = Z @ Z.T
-            for other in parts(self.features[: part.start]):
+            for other in parts(part.start, width):
                 K[part, other] = Z @ self.take(other).T
                 K[other, part] = K[part, other].T
         return K

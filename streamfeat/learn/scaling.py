@@ -55,11 +55,11 @@ class Scaling:
     ) -> Scaling:
         """The scaling of training rows X (n, D), which may weigh `weight` (n,), of mean 1."""
         mean = np.zeros(X.shape[1])
-        for part in parts(X):
+        for part in parts(*X.shape):
             mean += X[part].sum(axis=0, dtype=np.float64) if weight is None else weight[part] @ X[part]
         mean /= len(X)
         variance = np.zeros_like(mean)
-        for part in parts(X) if standardise == "z-score" else ():
+        for part in parts(*X.shape) if standardise == "z-score" else ():
             offsets = X[part].astype(np.float64)
             offsets -= mean
             if weight is not None:
@@ -88,8 +88,8 @@ def check_standardise(standardise: str) -> Standardise:
     raise InvalidArgument(f"standardise must be one of {', '.join(get_args(Standardise))}, got {standardise!r}")
 
 
-def parts(features: NDArray[Any]) -> Iterator[slice]:
-    """Slices of the rows, each `BLOCK_BYTES` as float64 or one row."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, features.shape[1])))
-    for start in range(0, len(features), step):
-        yield slice(start, min(start + step, len(features)))
+def parts(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows, each `BLOCK_BYTES` as float64 or one row."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, width)))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))

@@ -6,7 +6,7 @@ Shared by the classifier (`rls`) and the regressor (`regression`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.checks import check_flag
-from streamfeat.learn.equations import LARGE_SIDE, LARGE_SIZE, Equations
+from streamfeat.learn.equations import LARGE_SIDE, LARGE_SIZE, Equations, scored_rows
 from streamfeat.learn.lambdas import HELD_OUT_NAMES, HeldOut, LambdaChoice
 from streamfeat.learn.moments import Moments
-from streamfeat.learn.rows import Rows
+from streamfeat.learn.rows import Rows, Some, Source
 from streamfeat.learn.scaling import Scaling, Standardise, check_standardise, parts
 from streamfeat.learn.spectrum import Spectrum
 from streamfeat.learn.training import Training
 
 Floats = NDArray[np.float64]
+
+AddUp = Callable[[Floats, Floats], Moments]
+"""From targets (n, C) and weights (n,) to the sums of all rows."""
 
 RESIDUAL_LIMIT = 1e-6
 CONDITION_LIMIT = 1e13
@@ -54,7 +57,7 @@ class Solution:
 
     def scores(self, rows: NDArray[Any]) -> Floats:
         """Z W + intercept (n, C) of checked rows."""
-        blocks = [linear_scores(self.scaling.apply(rows[part]), self.W, self.intercept) for part in parts(rows)]
+        blocks = [linear_scores(self.scaling.apply(rows[part]), self.W, self.intercept) for part in parts(*rows.shape)]
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercept)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -149,6 +152,42 @@ class Recipe:
         warn_if_unsolved(*system.gradient(W, n * lam), system.condition(n * lam))
         return Solution(Z.scaling, W, target_mean - Z.mean @ W, lam, n, held_out)
 
+    def fit_sums(self, features: Source, training: Training, add_up: AddUp) -> Solution:
+        """The same from sums of the rows that are made elsewhere; `features` is asked for those that are held out.
+
+        Raises
+        ------
+        InvalidArgument
+            Options that need all rows at once.
+        """
+        if self.unit_norm or self.rank is not None:
+            asked = "unit_norm" if self.unit_norm else f"rank={self.rank}"
+            raise InvalidArgument(f"sums of rows know no {asked}; leave it out, or fit rows that fit in memory")
+        n, Y = features.shape[0], training.Y
+        weight = np.ones(n) if training.weight is None else training.weight * (n / training.weight.sum())
+        moments = add_up(Y, weight)
+        scaling, gram, cross = self._scaled(moments)
+        root = np.sqrt(weight)
+        target_mean = moments.target_mean if self.centred else np.zeros(Y.shape[1])
+        fold = training.folds.of_row
+        scored = scored_rows(n, fold is None, np.random.default_rng(self.seed))
+        # one row left out needs that row alone; folds need every row, once for each penalty
+        held = Some.of(features, np.flatnonzero(scored)) if fold is None else features[:]
+        rows = Rows(held, scaling, np.zeros_like(scaling.mean), root)
+        T = (Y - target_mean) * root[:, None]
+        system = Equations.of_sums(rows, T, self.centred, scored=scored, matrix=gram, right=cross)
+        lam, held_out = self.choice.choose(system, training)
+        W = system.weights(n * lam)
+        warn_if_unsolved(*system.gradient(W, n * lam), system.condition(n * lam))
+        return Solution(scaling, W, target_mean, lam, n, held_out)
+
+    def _scaled(self, moments: Moments) -> tuple[Scaling, Floats, Floats]:
+        """How rows are scaled, and the sums (D, D), (D, C) of the scaled ones."""
+        variance = np.diag(moments.scatter) / moments.weight
+        mean = moments.mean if self.centred else np.zeros_like(moments.mean)
+        scaling = Scaling.of_moments(mean, variance, self.standardise)
+        return scaling, moments.scatter * scaling.scale * scaling.scale[:, None], moments.cross * scaling.scale[:, None]
+
     def _decomposed(self, rows: Rows, T: Floats, training: Training) -> Spectrum | Equations:
         """What solves for any penalty: a spectrum, or for many rows the equations themselves."""
         rng = np.random.default_rng(self.seed)
@@ -177,11 +216,8 @@ class Recipe:
 
     def solve(self, moments: Moments, order: list[int]) -> Solution:
         """The solution for the rows of a stream, targets in this order of their columns."""
-        variance = np.diag(moments.scatter) / moments.weight
-        mean = moments.mean if self.centred else np.zeros_like(moments.mean)
-        scaling = Scaling.of_moments(mean, variance, self.standardise)
-        gram = moments.scatter * scaling.scale * scaling.scale[:, None]
-        cross = moments.cross[:, order] * scaling.scale[:, None]
+        scaling, gram, cross = self._scaled(moments)
+        cross = cross[:, order]
         trace = float(np.trace(gram))
         lam = self.choice.fixed(trace / moments.weight or 1.0)
         penalty = moments.weight * lam

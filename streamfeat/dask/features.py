@@ -1,81 +1,29 @@
-"""Features through Dask: on the cores of this machine, or on the workers of a scheduler of your own. Extra `dask`.
+"""Features of files and of dask arrays: to the bit what `FeatureMap.transform` gives.
 
-    with connect() as client:                       # or connect("tcp://host:8786")
-        compute(client, fmap, blocks, finished)     # blocks of items; streamfeat featurize
-    transform(fmap, X).compute()                    # a dask array of pictures, sounds or vectors
-
-To the bit what `FeatureMap.transform` gives: an item's feature depends on that item and the bank alone. Files are read
-here; workers need streamfeat and nothing on their disks, the bank is sent to them once.
+An item's feature depends on that item and the bank alone. Files are read here; workers need streamfeat and nothing on
+their disks, the bank is sent to them once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+import dask
+import distributed
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.bankstore import Bank
 from streamfeat.blocks import Done
 from streamfeat.delivery import Failure, Readable
-from streamfeat.errors import ConfigError, InvalidArgument, StreamfeatError, Unavailable, WorkerLost
+from streamfeat.errors import InvalidArgument, StreamfeatError, WorkerLost
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals.signal import Signal
-from streamfeat.threads import n_cores
-
-try:
-    import dask
-    import distributed
-except ImportError as error:
-    raise ConfigError("streamfeat.dask needs dask and distributed: pip install 'streamfeat[dask]'") from error
-
-CONNECT_S = 30.0
-"""For a scheduler to answer, and for its first worker to be there."""
 
 AHEAD = 2
 """Blocks under way for each thread of the workers: one at work, one waiting; no more are held in memory."""
-
-
-@contextmanager
-def connect(address: str = "local", n_workers: int | None = None) -> Iterator[distributed.Client]:
-    """A client of the scheduler at this address, or of a cluster of its own, closed at the end.
-
-    Parameters
-    ----------
-    address : str
-        "local": one process a core, on this machine; else as `tcp://host:8786`.
-    n_workers : int, optional
-        Processes of a local cluster; the cores when not given.
-
-    Raises
-    ------
-    Unavailable
-        No scheduler answers there, or it has no worker.
-    """
-    with ExitStack() as stack:
-        where: Any = address
-        if address == "local":
-            where = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=n_workers or n_cores(),
-                    threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=50,
-                )
-            )
-        # a bank is sent as it is, and is larger than what Dask warns of
-        stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "4 GiB"}))
-        try:
-            client = stack.enter_context(distributed.Client(where, timeout=CONNECT_S, set_as_default=False))
-            client.wait_for_workers(1, timeout=CONNECT_S)
-        except (OSError, ValueError, TimeoutError) as error:
-            raise Unavailable(
-                f"a Dask scheduler with a worker is needed at {address!r}: {error}; start one, or use local"
-            ) from error
-        yield client
 
 
 def compute(

@@ -178,6 +178,21 @@ def test_tiles_come_row_by_row(sheets: Path) -> None:
     assert plan.notes[0] == "tested on 6 of the 10,000 test photographs"
 
 
+def test_few_photographs_a_class(sheets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draw for each seed and number of labels, of training photographs alone; the same are asked as of all."""
+    monkeypatch.setattr(photographs, "PER_CLASS", (1, 3, 5))
+    plan = photographs.plan_cifar10_few(source(sheets, n_seeds=2))
+    assert [(trial.seed, len(trial.train)) for trial in plan.trials] == [(0, 3), (0, 9), (1, 3), (1, 9)]
+    assert plan.columns == ("1 label, first 6", "3 labels, first 6")
+    for trial in plan.trials:
+        assert max(trial.train) < 12
+        assert sorted({plan.labels[row] for row in trial.train}) == ["0", "1", "2"]
+        [asked] = trial.tests.values()
+        np.testing.assert_array_equal(asked, np.arange(12, 18))
+    assert plan.notes[0] == "tested on 6 of the 10,000 test photographs"
+    assert "5 labels a class: left out" in plan.notes[1]
+
+
 def test_a_missing_sheet_is_told(sheets: Path, tmp_path: Path) -> None:
     """Pictures and labels are counted."""
     folder = tmp_path / "cifar10"

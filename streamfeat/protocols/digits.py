@@ -5,7 +5,7 @@ The turned ones are generated here from MNIST: the published mnist-rot file was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import ConfigError
 from streamfeat.protocols.data import need
 from streamfeat.protocols.drawn import Drawn, with_given
-from streamfeat.protocols.plan import Plan, Rows, Source, Trial
+from streamfeat.protocols.plan import Plan, Source, Trial
 from streamfeat.signals import Signal
 
 Pixels = NDArray[np.uint8]
@@ -34,7 +34,7 @@ def plan_mnist_few(source: Source) -> Plan:
     drawn = read_mnist(source)
     n, tested = drawn.n_train, len(drawn.labels) - (0 if drawn.given is None else len(drawn.given))
     halves = {f"first {N_FIRST}": np.arange(n, min(n + N_FIRST, tested)), "last 8000": np.arange(n + N_FIRST, tested)}
-    return _few(drawn, drawn.tests(halves), source.n_seeds, PER_CLASS)
+    return drawn.few(drawn.tests(halves), source.n_seeds, PER_CLASS)
 
 
 def plan_mnist(source: Source) -> Plan:
@@ -52,7 +52,7 @@ def plan_rotmnist_few(source: Source) -> Plan:
     angles = np.concatenate([rng.uniform(0.0, 2.0 * np.pi, n), of_test])[: len(images)]
     drawn = with_given(source, Drawn(labels[: len(angles)], Turned(images, angles), n, None))
     tests = drawn.tests({f"first {N_FIRST}": np.arange(n, len(angles))})
-    return _turned(_few(drawn, tests, source.n_seeds, (100,)))
+    return _turned(drawn.few(tests, source.n_seeds, (100,)))
 
 
 def plan_rotmnist(source: Source) -> Plan:
@@ -104,19 +104,6 @@ def read_mnist(source: Source) -> Drawn:
     """The 60,000 digits that train and the 10,000 that are asked."""
     images, labels, n = _images(source)
     return with_given(source, Drawn(labels, lambda row: Signal("image", images[row], name=f"digit {row}"), n, None))
-
-
-def _few(drawn: Drawn, tests: Mapping[str, Rows], n_seeds: int, per_class: Sequence[int]) -> Plan:
-    trials, left_out = [], []
-    for seed in range(n_seeds):
-        for n in per_class:
-            train = drawn.per_class(n, seed)
-            if train is None:
-                left_out.append(f"{n} labels a class: left out, a class has fewer items")
-                continue
-            labels = f"{n} label{'s' if n > 1 else ''}"
-            trials.append(Trial(seed, train, {f"{labels}, {column}": rows for column, rows in tests.items()}))
-    return drawn.plan(tuple(trials), tuple(dict.fromkeys(left_out)))
 
 
 def _turned(plan: Plan) -> Plan:

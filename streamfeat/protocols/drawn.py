@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +42,19 @@ class Drawn:
         rng = np.random.default_rng(0)
         chosen = rng.choice(self.n_train, min(N_TEMPLATES, self.n_train), replace=False)
         return [self.read(int(row)) for row in np.sort(chosen)]
+
+    def few(self, tests: Mapping[str, Rows], n_seeds: int, per_class: Sequence[int]) -> Plan:
+        """A trial for each seed and number of labels a class; the columns are `tests` of each number."""
+        trials, left_out = [], []
+        for seed in range(n_seeds):
+            for n in per_class:
+                train = self.per_class(n, seed)
+                if train is None:
+                    left_out.append(f"{n} labels a class: left out, a class has fewer items")
+                    continue
+                labels = f"{n} label{'s' if n > 1 else ''}"
+                trials.append(Trial(seed, train, {f"{labels}, {column}": rows for column, rows in tests.items()}))
+        return self.plan(tuple(trials), tuple(dict.fromkeys(left_out)))
 
     def plan(self, trials: tuple[Trial, ...], notes: tuple[str, ...] = ()) -> Plan:
         """The plan of these trials; a figure for few labels goes with what is seen without any."""

@@ -22,7 +22,7 @@ from streamfeat.protocols.faces import Faces, plan_orl, verify_faces
 from streamfeat.protocols.fitted import Fitted
 from streamfeat.protocols.maxmargin import plan_draws, plan_splits
 from streamfeat.protocols.methods import Method, method_of
-from streamfeat.protocols.photographs import plan_cifar10
+from streamfeat.protocols.photographs import plan_cifar10, plan_cifar10_few
 from streamfeat.protocols.plan import Plan, Progress, Source
 from streamfeat.protocols.scores import rounded, scores_of
 from streamfeat.signals.signal import Kind
@@ -46,6 +46,7 @@ PROTOCOLS = {
     "mnist": Protocol("image", digits.plan_mnist, "banks", 1),
     "rotmnist-few": Protocol("image", digits.plan_rotmnist_few, "draws", 5),
     "rotmnist": Protocol("image", digits.plan_rotmnist, "banks", 1),
+    "cifar10-few": Protocol("image", plan_cifar10_few, "draws", 5),
     "cifar10": Protocol("image", plan_cifar10, "banks", 1),
     "orl-verify": Protocol("image", plan_orl, "splits", 20),
     "orl-mmif": Protocol("image", plan_splits, "splits", 20),

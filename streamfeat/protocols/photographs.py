@@ -1,7 +1,8 @@
-"""Photographs in ten classes: cifar10."""
+"""Photographs in ten classes: cifar10, and cifar10-few with a few labels a class."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,29 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.protocols.data import need
 from streamfeat.protocols.drawn import Drawn, with_given
-from streamfeat.protocols.plan import Plan, Source, Trial
+from streamfeat.protocols.plan import Plan, Rows, Source, Trial
 from streamfeat.signals import Signal, read_image
 
 FOLDER, LABELS = "cifar10", "cifar10/labels.npz"
 SIDE = 32
+PER_CLASS = (10, 100)
 
 
 def plan_cifar10(source: Source) -> Plan:
     """The 50,000 photographs train, the first 1,000 test ones are asked. The seeds are the banks'."""
+    drawn, tests, note = _read(source)
+    return drawn.plan((Trial(0, np.arange(drawn.n_train), tests),), (note,))
+
+
+def plan_cifar10_few(source: Source) -> Plan:
+    """A few labelled photographs a class, the same 1,000 asked. The seeds are the draws of the labelled ones."""
+    drawn, tests, note = _read(source)
+    plan = drawn.few(tests, source.n_seeds, PER_CLASS)
+    return replace(plan, notes=(note, *plan.notes))
+
+
+def _read(source: Source) -> tuple[Drawn, dict[str, Rows], str]:
+    """The photographs, those that are asked, and what goes with every figure."""
     folder = need(source.data, FOLDER, "CIFAR-10 as sheets of 32 x 32 tiles, train_00.webp ... and test_00.webp")
     with np.load(need(source.data, LABELS, "the labels of CIFAR-10"), allow_pickle=False) as file:
         taught, asked = file["train"], file["test_first1000"]
@@ -39,7 +54,7 @@ def plan_cifar10(source: Source) -> Plan:
     drawn = Drawn(labels, lambda row: Signal("image", images[row], name=f"photograph {row}"), n, None)
     drawn = with_given(source, drawn)
     tests = drawn.tests({f"first {len(asked)}": np.arange(n, len(images))})
-    return drawn.plan((Trial(0, np.arange(n), tests),), (f"tested on {len(asked)} of the 10,000 test photographs",))
+    return drawn, tests, f"tested on {len(asked)} of the 10,000 test photographs"
 
 
 def tiles_of(sheet: Path) -> NDArray[np.uint8]:

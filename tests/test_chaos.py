@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamfeat.trials.account import Account
+from streamfeat.trials.chaos import run_chaos
 from streamfeat.trials.faults import FREEZES_S, Fault, Faults
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,3 +107,11 @@ def test_nothing_is_lost_under_chaos(tmp_path: Path) -> None:
     assert redeliveries > 0
     assert dropped >= 0
     assert "verdict" in done.stdout
+
+
+def test_what_was_not_sent_in_time_is_not_lost() -> None:
+    """Too many items for two seconds: what is missing was never sent, nothing of the rest is lost."""
+    account, _ = run_chaos(200_000, seconds=2.0)
+    assert not account.passed
+    assert 0 < account.results < account.items
+    assert account.lost == account.doubled == account.mismatched == 0

@@ -165,8 +165,8 @@ class Chaos:
     def _count(self, account: Account) -> None:
         answers = np.stack([leg.answers for leg in self._legs])
         account.results = int((answers == 1).all(axis=0).sum())
-        sent = np.arange(len(self._workload)) < max(leg.sent for leg in self._legs)
-        account.lost = int((sent & (answers == 0).any(axis=0)).sum())
+        sent = np.arange(len(self._workload)) < np.array([[leg.sent] for leg in self._legs])
+        account.lost = int((sent & (answers == 0)).any(axis=0).sum())
         account.doubled = int((answers > 1).any(axis=0).sum())
         account.faults = {**self._faults.counts, "broker kill": self._broker_kills}
         account.quarantined = sum(leg.failed["QUARANTINED"] for leg in self._legs)

@@ -127,9 +127,10 @@ class Decoder:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
+        deadline = time.monotonic() + self.limits.seconds + GRACE_S
         try:
-            _write(process.stdin, request, body)
-            answer, payload = _receive(process.stdout, time.monotonic() + self.limits.seconds + GRACE_S)
+            _send(process.stdin.fileno(), request, body, deadline)
+            answer, payload = _receive(process.stdout, deadline)
         except (EOFError, BrokenPipeError, TimeoutError) as error:
             raise self._ended(request["name"], late=isinstance(error, TimeoutError)) from None
         except BaseException:  # half an answer is left in the pipe
@@ -150,7 +151,9 @@ class Decoder:
                 start_new_session=True,  # Ctrl-C is for who asked
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
+            assert self._process.stdin is not None
             assert self._process.stdout is not None
+            os.set_blocking(self._process.stdin.fileno(), False)
             try:
                 _receive(self._process.stdout, time.monotonic() + START_S)
             except (EOFError, TimeoutError):
@@ -173,12 +176,25 @@ class Decoder:
         return ItemFailed(f"{name}: the decoding process died of this file ({how}); convert it with another program")
 
 
-def _write(pipe: IO[bytes], about: dict[str, Any], payload: bytes | memoryview = b"") -> None:
+def _framed(about: dict[str, Any], payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
     text = json.dumps(about).encode()
-    pipe.write(_LENGTHS.pack(len(text), len(payload)))
-    pipe.write(text)
-    pipe.write(payload)
+    return _LENGTHS.pack(len(text), len(payload)) + text, payload
+
+
+def _write(pipe: IO[bytes], about: dict[str, Any], payload: bytes | memoryview = b"") -> None:
+    for piece in _framed(about, payload):
+        pipe.write(piece)
     pipe.flush()
+
+
+def _send(descriptor: int, about: dict[str, Any], payload: bytes, deadline: float) -> None:
+    """As `_write`, into a pipe that does not block; TimeoutError if nobody takes it."""
+    for piece in _framed(about, payload):
+        left = memoryview(piece)
+        while left:
+            if not select.select([], [descriptor], [], max(0.0, deadline - time.monotonic()))[1]:
+                raise TimeoutError
+            left = left[os.write(descriptor, left) :]
 
 
 def _receive(pipe: IO[bytes], deadline: float) -> tuple[dict[str, Any], bytearray]:

@@ -76,6 +76,17 @@ def test_a_hang_costs_one_file() -> None:
         np.testing.assert_array_equal(decoder.image(png(GREY), "next").samples, GREY)
 
 
+def test_a_file_that_is_not_taken_has_an_end_too() -> None:
+    """A process that was stopped reads nothing, and a pipe holds 64 KiB: not waited for, and the next file is read."""
+    with Decoder(Limits(seconds=0.5)) as decoder:
+        decoder.audio(wav16(RAMP), "before.wav")
+        assert decoder.pid is not None
+        os.kill(decoder.pid, signal.SIGSTOP)
+        with pytest.raises(ItemFailed, match=r"long\.wav: decoding was stopped after 0\.5 s"):
+            decoder.audio(wav16(np.zeros(200_000, np.int16)), "long.wav")
+        np.testing.assert_array_equal(decoder.audio(wav16(np.tile(RAMP, 1000)), "after.wav").samples[:200], RAMP)
+
+
 def test_a_swelling_file_is_refused(tmp_path: Path) -> None:
     """A picture within the pixel limit, 144 MB when decoded, in 64 MiB of memory."""
     Image.new("RGB", (8000, 6000)).save(tmp_path / "big.png")

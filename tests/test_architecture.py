@@ -35,6 +35,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
     ),
     (
         "frontends",
+        "reports",
         "logcheck",
         "synth",
         "payloads",

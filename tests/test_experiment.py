@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from streamfeat.reports.pictures import Panel
+from streamfeat.reports.tables import settings_of, tables_of
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, reproduce, row
-from streamfeat.reproduce.pictures import Panel
-from streamfeat.reproduce.tables import settings_of, tables_of
 
 
 @contextmanager

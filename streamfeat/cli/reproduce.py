@@ -10,15 +10,14 @@ import click
 from streamfeat.cli.console import emit, json_option, progress
 from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
+from streamfeat.reports.tables import tables_of
 from streamfeat.reproduce.cifar10 import CIFAR10
-from streamfeat.reproduce.experiment import Experiment, reproduce
+from streamfeat.reproduce.experiment import HOLDS, Experiment, reproduce
 from streamfeat.reproduce.faces import FACES
 from streamfeat.reproduce.mnist import MNIST
-from streamfeat.reproduce.page import HOLDS
 from streamfeat.reproduce.qm7 import QM7
 from streamfeat.reproduce.rates import KERNEL_ERROR
 from streamfeat.reproduce.rotmnist import ROTMNIST
-from streamfeat.reproduce.tables import tables_of
 from streamfeat.reproduce.tidigits import TIDIGITS
 from streamfeat.reproduce.xperm import XPERM
 

@@ -16,8 +16,8 @@ from streamfeat.protocols.methods import PICTURES
 from streamfeat.protocols.photographs import FOLDER, LABELS, plan_cifar10
 from streamfeat.protocols.plan import Plan, Rows, Source
 from streamfeat.protocols.table import featurise
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.reproduce.rotmnist import choose_width, with_width
 from streamfeat.reproduce.wide import WideRLS, answers
 from streamfeat.threads import n_cores

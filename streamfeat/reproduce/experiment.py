@@ -17,11 +17,15 @@ import numpy as np
 import streamfeat
 from streamfeat.errors import ConfigError
 from streamfeat.protocols.scores import sd_of
+from streamfeat.reports.page import Page, Section, write_page
+from streamfeat.reports.pictures import Panel, draw_panels
+from streamfeat.reports.tables import Table, tables_of
 from streamfeat.reproduce.journal import Journal
-from streamfeat.reproduce.page import Page, write_page
-from streamfeat.reproduce.pictures import Panel, draw_panels
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+HOLDS = {True: "holds", False: "does not hold here", None: "not told by this run"}
+"""Of a claim."""
+
 SPENT = "wall_s"
 """The part of a journal that tells how long earlier runs took."""
 
@@ -185,10 +189,23 @@ def reproduce(
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     file = folder / f"{experiment.name}.json"
     file.write_text(text)
-    page = Page(command_of(run), {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()})
-    write_page(folder / f"{experiment.name}.html", report, page, draw_panels(found.panels, found.rows))
+    hashes = {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()}
+    title = f"reproduce {experiment.name}"
+    page = Page(title, experiment.protocol, command_of(run), hashes, report["wall_s"])
+    write_page(folder / f"{experiment.name}.html", page, _sections(found))
     run.finish()
     return report
+
+
+def _sections(found: Findings) -> list[Section]:
+    """Pictures, tables, what the paper says and whether it holds, deviations."""
+    claims = [[claim["text"], HOLDS[claim["holds"]], claim["why"]] for claim in found.claims]
+    return [
+        Section(pictures=draw_panels(found.panels, found.rows)),
+        *(Section(table.metric, table=table) for table in tables_of(found.rows)),
+        Section("What the paper says", table=Table("", ["claim", "here", "why"], claims)),
+        Section("Where this is not what the paper did", items=found.deviations),
+    ]
 
 
 def row(

@@ -8,8 +8,8 @@ from streamfeat.protocols.data import data_folder, need
 from streamfeat.protocols.evaluate import Request, evaluate
 from streamfeat.protocols.faces import ORL
 from streamfeat.protocols.maxmargin import SIZES, K
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
-from streamfeat.reproduce.pictures import Panel
 
 PRESET = "faces"
 SPLITS, DRAWS = "splits", "template draws"

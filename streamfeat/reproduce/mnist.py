@@ -15,9 +15,9 @@ from streamfeat.protocols.digits import read_mnist
 from streamfeat.protocols.drawn import Drawn
 from streamfeat.protocols.methods import PICTURES
 from streamfeat.protocols.plan import Plan, Rows, Source, Trial
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, Points, curve_rows, measure_curve
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.threads import n_cores
 
 PRESET = "paper-a-mnist"

@@ -18,9 +18,9 @@ from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.learn.gram import gaussian, squared_distances
 from streamfeat.protocols.data import data_folder, need
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
 from streamfeat.reproduce.molecules import FILE, SIDE
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.reproduce.ridge import Gram, Split, outer_errors
 from streamfeat.signals import Signal
 from streamfeat.threads import one_blas_thread

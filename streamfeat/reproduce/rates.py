@@ -25,9 +25,9 @@ from streamfeat.exact.bounds import debiased
 from streamfeat.exact.orbits import base_mean, distance, gaussian, orbit_mean
 from streamfeat.featuremap import FeatureMap
 from streamfeat.kernel_error import relative_error
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, rounded, row
 from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, move_atoms
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.threads import one_blas_thread
 
 Floats = NDArray[np.float64]

@@ -20,8 +20,8 @@ from streamfeat.protocols.fitted import Fitted, Task
 from streamfeat.protocols.methods import PICTURES
 from streamfeat.protocols.plan import Plan, Rows, Source
 from streamfeat.protocols.table import featurise
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.threads import n_cores
 
 PRESET, OURS = "paper-b-rotmnist", "rotated-image"

@@ -12,9 +12,9 @@ from streamfeat.errors import InvalidArgument
 from streamfeat.protocols.data import data_folder
 from streamfeat.protocols.methods import SPEECH
 from streamfeat.protocols.plan import Trial
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, curve_rows, measure_curve
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.reproduce.spoken import Recordings, read_arabic, read_english, read_typed
 from streamfeat.signals import open_corpus
 from streamfeat.synth import synthesise_corpus

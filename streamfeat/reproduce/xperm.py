@@ -21,9 +21,9 @@ from streamfeat.bankspec import BankSpec
 from streamfeat.exact.cdf import truncated_kernel
 from streamfeat.exact.orbits import orbit_distance, orbit_kernel
 from streamfeat.featuremap import FeatureMap
+from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
-from streamfeat.reproduce.pictures import Panel
 from streamfeat.signals import Signal
 from streamfeat.threads import one_blas_thread
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamfeat.figures import new_figure, save_png
-from streamfeat.reproduce.tables import settings_of
+from streamfeat.reports.tables import settings_of
 
 Rows = Sequence[Mapping[str, Any]]
 

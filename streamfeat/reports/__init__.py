@@ -1,0 +1,1 @@
+"""What was measured, for people: tables, pictures, and both in one HTML file."""

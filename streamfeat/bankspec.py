@@ -91,7 +91,8 @@ def _told(error: fastjsonschema.JsonSchemaValueException) -> str:
     """What is wrong and what is allowed, in a user's words where the schema's are a set of names."""
     if error.rule == "additionalProperties":
         known = error.definition["properties"]
-        return f"has no key {sorted(set(error.value) - set(known))[0]!r}; known: {', '.join(known)}"
+        unknown = min(set(error.value) - set(known))
+        return f"has no key {unknown!r}; known: {', '.join(known)}{did_you_mean(unknown, known)}"
     if error.rule == "required":
         return f"needs the key {next(key for key in error.rule_definition if key not in error.value)!r}"
     return f"{error.message.removeprefix(error.name or '').strip()}, got {_SHOWN.repr(error.value)}"
@@ -239,7 +240,12 @@ class BankSpec:
             value = tomllib.loads(text)
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{where}: not a readable TOML file: {error}") from error
-        return cls.from_dict(value)
+        try:
+            return cls.from_dict(value)
+        except ConfigError as error:
+            if not isinstance(source, Path):
+                raise
+            raise ConfigError(f"{source}: {error}") from None
 
     @classmethod
     def preset(cls, name: str) -> BankSpec:

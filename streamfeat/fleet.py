@@ -13,11 +13,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from streamfeat.admin import ask
 from streamfeat.config import Auth, Settings
@@ -30,6 +32,9 @@ WORKERS_STOP_S = 25.0
 
 BROKER_STOP_S = 15.0
 """A broker drains for 10 s at the most and needs 1."""
+
+STANDARD_ERROR = 2
+"""The descriptor that members would have inherited."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -89,6 +94,35 @@ def _connecting(settings: Settings, name: str) -> list[str]:
     return words
 
 
+class Voice:
+    """What one member says: passed on to our standard error line by line, and its last line remembered.
+
+    A thread reads until the member and all that it started have ended. Where our standard error is gone it reads on: a
+    member whose pipe is full would wait.
+    """
+
+    def __init__(self, said: IO[bytes]) -> None:
+        self._last = b""
+        self._reader = threading.Thread(target=self._pass_on, args=(said,), daemon=True)
+        self._reader.start()
+
+    def wait(self, timeout_s: float = 1.0) -> None:
+        """Until all is passed on that a member said which has ended."""
+        self._reader.join(timeout_s)
+
+    def last_line(self, timeout_s: float = 1.0) -> str:
+        """Of a member that has ended; of one that has not, what it said so far once the time is over."""
+        self.wait(timeout_s)
+        return self._last.decode(errors="replace").strip()
+
+    def _pass_on(self, said: IO[bytes]) -> None:
+        with said:
+            for line in said:
+                with contextlib.suppress(OSError):
+                    os.write(STANDARD_ERROR, line)
+                self._last = line if line.strip() else self._last
+
+
 class LocalFleet:
     """Processes of one fleet, as a context manager: ready inside, gone outside.
 
@@ -103,7 +137,7 @@ class LocalFleet:
     learner, index : bool
         Start these as well; what they keep lies in `settings.fleet.state_dir`.
     log_dir : Path, optional
-        Where each process writes NAME.log; None: this process's standard error.
+        Where each process writes NAME.log; None: what they say goes on to this process's standard error.
     ready_timeout_s : float
         How long the whole start may take: cold numba caches compile for tens of seconds.
 
@@ -135,6 +169,7 @@ class LocalFleet:
         self.ready_timeout_s = ready_timeout_s
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._roles: dict[str, tuple[str, list[str], tuple[int, ...]]] = {}
+        self._voices: dict[str, Voice] = {}
 
     @property
     def front(self) -> str:
@@ -189,6 +224,8 @@ class LocalFleet:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait(5)
+        for voice in self._voices.values():
+            voice.wait()
 
     def attend(self, name: str, role: str, arguments: list[str], descriptors: tuple[int, ...] = ()) -> None:
         """Start one process more, which inherits these descriptors and ends with the fleet."""
@@ -197,6 +234,15 @@ class LocalFleet:
     def fallen(self) -> dict[str, int]:
         """Members that ended by themselves, with their exit status (negative: the signal)."""
         return {name: process.returncode for name, process in self._processes.items() if process.poll() is not None}
+
+    def last_words(self, name: str) -> str:
+        """The end of a message about a member: the last line that it said, or nothing."""
+        if self.log_dir is None:
+            said = self._voices[name].last_line()
+        else:
+            log = self.log_dir / f"{name}.log"
+            said = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
+        return f"; {name} said: {said}" if said else ""
 
     def restart(self, name: str) -> None:
         """Start a member that has fallen once more, as a supervisor does: same name, same arguments, same log."""
@@ -218,10 +264,12 @@ class LocalFleet:
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=log,
+                stderr=subprocess.PIPE if log is None else log,
                 env=environ,
                 pass_fds=descriptors,
             )
+        if (said := self._processes[name].stderr) is not None:
+            self._voices[name] = Voice(said)
 
     def _wait_ready(self) -> None:
         wanted = set(self._processes) - {"broker"}
@@ -239,22 +287,12 @@ class LocalFleet:
             time.sleep(0.02)  # each turn asks again; nothing depends on the length
         raise Unavailable(
             f"fleet at {self.front}: {', '.join(sorted(missing)) or 'broker'} not ready "
-            f"within {self.ready_timeout_s:g} s{self._last_words(*sorted(missing))}"
+            f"within {self.ready_timeout_s:g} s{''.join(map(self.last_words, sorted(missing)))}"
         )
 
     def _refuse_fallen(self) -> None:
         for name, status in self.fallen().items():
-            raise ConfigError(f"{name} ended with status {status} while starting{self._last_words(name)}")
-
-    def _last_words(self, *names: str) -> str:
-        if self.log_dir is None:
-            return ""
-        words = ""
-        for name in names:
-            log = self.log_dir / f"{name}.log"
-            if log.exists() and (text := log.read_text(errors="replace").strip()):
-                words += f"; {name} said: {text.splitlines()[-1]}"
-        return words
+            raise ConfigError(f"{name} ended with status {status} while starting{self.last_words(name)}")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from streamfeat.client import Client, Job
 from streamfeat.config import Settings, load_settings
 from streamfeat.errors import ConfigError, Unavailable
 from streamfeat.featuremap import FeatureMap
-from streamfeat.fleet import LocalFleet, private_settings
+from streamfeat.fleet import LocalFleet, Voice, private_settings
 from streamfeat.signals import Signal, open_corpus
 from tests.files import shared
 from tests.terminal import wait_gone
@@ -72,10 +72,26 @@ def test_a_member_that_cannot_start_ends_the_start(private: Settings, audio_bank
     fleet.stop()
     assert fleet.pids == {}
     with (
+        pytest.raises(ConfigError, match=r"features-1 said: .*no-bank"),
+        LocalFleet(private, [tmp_path / "no-bank"], n_workers=1),
+    ):
+        pass
+    with (
         pytest.raises(Unavailable, match=r"features-1 not ready within 0\.01 s"),
         LocalFleet(private, [audio_bank], n_workers=1, ready_timeout_s=0.01),
     ):
         pass
+
+
+def test_what_a_member_says_goes_on_and_its_last_line_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    """Whole and in order, also without a line end; blank lines are no last words; nothing said, nothing kept."""
+    for said, last in ((b"one\ntwo\n\n", "two"), (b"one\nt\xffo", "t\ufffdo"), (b"", "")):
+        out, into = os.pipe()
+        voice = Voice(open(out, "rb"))  # noqa: PTH123, SIM115 - a descriptor, which the voice closes
+        os.write(into, said)
+        os.close(into)
+        assert voice.last_line(30) == last
+        assert capfd.readouterr().err == said.decode(errors="replace")
 
 
 def test_a_second_fleet_in_the_same_place_is_refused(private: Settings, audio_bank: Path) -> None:

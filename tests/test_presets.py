@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +62,41 @@ def test_what_is_neither_preset_nor_bank(tmp_path: Path) -> None:
         ensure_bank("digits", tmp_path)
     with pytest.raises(NotFound, match=r"there are colour, .*a spec is a file ending in \.toml"):
         build_named("digits", tmp_path)
+
+
+TOML = """
+name = "wrong"
+[[front_end]]
+stage = "pixels"
+height = 8
+width = 8
+[templates]
+source = "gaussian"
+m = 4
+[pooling]
+kind = "cdf"
+thresholds = "sigma"
+n_bins = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("m = 4", "m = 'four'", r"templates\.m must be integer, got 'four'"),
+        ("[templates]", "[templatse]", "no key 'templatse'.*did you mean templates"),
+        ("n_bins", "bins", "'bins'"),
+        ("height", "heigth", "no parameter 'heigth'.*did you mean height"),
+        ("[pooling]", "[[group]]\nfactor = 'rotaton'\n[pooling]", "unknown factor 'rotaton'.*did you mean rotation"),
+        ("[pooling]", "[window]\nkind = 'patches'\nheight = 9\nwidth = 3\n[pooling]", "window: patches of 9 x 3"),
+    ],
+)
+def test_a_wrong_spec_names_its_file_and_its_key(tmp_path: Path, right: str, wrong: str, told: str) -> None:
+    """What is seen when it is read, and what is seen when its bank is built."""
+    file = tmp_path / "wrong.toml"
+    file.write_text(TOML.replace(right, wrong))
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: .*{told}"):
+        build_named(str(file), tmp_path)
 
 
 def test_signals_of_presets() -> None:

@@ -75,7 +75,7 @@ def _watch(fleet: LocalFleet, stopped: Callable[[], bool]) -> int:
             break
         for name, status in fleet.fallen().items():
             if name not in told:
-                click.echo(f"{name} ended with status {status}; the others go on", err=True)
+                click.echo(f"{name} ended with status {status}; the others go on{fleet.last_words(name)}", err=True)
                 told.add(name)
         if "broker" in told:
             return EXIT_UNAVAILABLE

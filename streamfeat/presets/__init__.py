@@ -113,7 +113,13 @@ def build_named(
         signals = preset_signals(name)
     if signals is not None and not spec.needs_signals and orbits is None:
         say(f"{spec.name}: everything is drawn at random, the {len(signals)} recordings or pictures are not used")
-    path = build_bank(spec, signals, orbits=orbits).save(bank_dir)
+    try:
+        bank = build_bank(spec, signals, orbits=orbits)
+    except ConfigError as error:
+        if not name.endswith(".toml"):
+            raise
+        raise ConfigError(f"{name}: {error}") from None
+    path = bank.save(bank_dir)
     say(f"built bank {path.name}")
     return path
 

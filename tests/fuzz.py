@@ -34,7 +34,7 @@ from streamfeat.inspection import check_bytes
 from streamfeat.payloads import item_to_signal
 from streamfeat.signals import encode_sphere
 from streamfeat.signals.audio import decode_audio
-from streamfeat.signals.containers import check_container
+from streamfeat.signals.containers import plain_container
 from streamfeat.signals.idx import read_idx
 from streamfeat.signals.riff import is_riff, plain_riff
 from streamfeat.signals.sphere import decode_sphere
@@ -113,7 +113,7 @@ TARGETS = {
     ),
     "wav": Target(_wav, _WAVS),
     "audio": Target(decode_audio, _WAVS),
-    "containers": Target(lambda data: check_container(data, "f"), _CONTAINERS),
+    "containers": Target(lambda data: plain_container(data, "f"), _CONTAINERS),
     "idx": Target(read_idx, [idx(_NUMBERS, 8), idx(_NUMBERS.astype("f4"), 0x0D), gzip.compress(idx(_NUMBERS, 8))]),
     "check": Target(
         lambda data: check_bytes(data, "f").as_dict(values=True),

@@ -36,9 +36,9 @@ def stored(values: NDArray[np.float64], kind: str, order: str) -> tuple[bytes, N
     return (raw if order == "<" else raw[:, ::-1]).tobytes(), whole / 2 ** (bits - 1)
 
 
-def chunk(kind: bytes, body: bytes, order: str, *, padded: bool = True) -> bytes:
+def chunk(kind: bytes, body: bytes, order: str, *, padded: bool = True, pad: bytes = b"\0") -> bytes:
     """A chunk, with its pad byte unless it is forgotten."""
-    return kind + struct.pack(f"{order}I", len(body)) + body + b"\0" * (len(body) % 2 * padded)
+    return kind + struct.pack(f"{order}I", len(body)) + body + pad * (len(body) % 2 * padded)
 
 
 @st.composite
@@ -59,9 +59,10 @@ def wavs(draw: st.DrawFn) -> tuple[bytes, NDArray[np.float64], int]:
         head = pcm_format(rate_hz, n_channels, width, 0xFFFE, order)
         head += struct.pack(f"{order}HHI", 22, 8 * width, 0) + guid
     padded = draw(st.booleans())
-    junk = st.tuples(st.sampled_from([b"LIST", b"JUNK", b"bext", b"id3 "]), st.binary(min_size=1, max_size=7))
-    others = [chunk(name, text, order, padded=padded) for name, text in draw(st.lists(junk, max_size=3))]
-    own = [chunk(b"fmt ", head, order), chunk(b"data", body, order, padded=padded)]
+    pad = draw(st.sampled_from([b"\0", b"\xff", b"Z", b" "]))  # should be zero
+    junk = st.tuples(st.sampled_from([b"LIST", b"JUNK", b"bext", b"id3 ", b"fact"]), st.binary(max_size=7))
+    others = [chunk(name, text, order, padded=padded, pad=pad) for name, text in draw(st.lists(junk, max_size=3))]
+    own = [chunk(b"fmt ", head, order), chunk(b"data", body, order, padded=padded, pad=pad)]
     if draw(st.booleans()):
         own.reverse()
     parts = [own[0], *others, own[1]] if draw(st.booleans()) else [*others, *own]
@@ -144,6 +145,7 @@ def test_companded_codes(tag: int) -> None:
         (riff(pcm_format(8000)[:12], b"\0\0"), "fmt chunk has 12 bytes"),
         (riff(pcm_format(8000, tag=0xFFFE), b"\0\0"), "extensible fmt chunk has 40 bytes, got 16"),
         (riff(pcm_format(0), b"\0\0"), "1 channels at 0 Hz"),
+        (riff(struct.pack("<HHIIHH", 1, 2, 8000, 64000, 8, 24), bytes(16)), "24 bits, and 4 bytes a sample"),
         (b"RIFF\0\0\0\0WAVEfmt \0\0\xa0\0abc", "fmt chunk says 10485760 bytes, 3 are there"),
     ],
 )
@@ -154,7 +156,11 @@ def test_what_is_missing_is_named(data: bytes, words: str) -> None:
 
 
 def test_the_plain_file_has_three_chunks_at_most() -> None:
-    """What libsndfile gets: fmt, fact and data, with true lengths."""
+    """What libsndfile gets: fmt, fact where it counts, and data, with true lengths."""
     fact: Any = chunk(b"fact", struct.pack("<I", 200), "<")
-    plain, _ = plain_riff(riff(pcm_format(8000), RAMP.tobytes(), before=fact + chunk(b"JUNK", b"x" * 99, "<")), "f")
-    assert plain == riff(pcm_format(8000), RAMP.tobytes(), before=fact)
+    before = fact + chunk(b"JUNK", b"x" * 99, "<")
+    plain, _ = plain_riff(riff(pcm_format(8000), RAMP.tobytes(), before=before), "f")
+    assert plain == riff(pcm_format(8000), RAMP.tobytes())
+    adpcm = pcm_format(8000, n_bytes=1, tag=0x11)
+    plain, _ = plain_riff(riff(adpcm, RAMP.tobytes(), before=before), "f")
+    assert plain == riff(adpcm, RAMP.tobytes(), before=fact)

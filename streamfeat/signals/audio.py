@@ -17,7 +17,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument, TooLarge
-from streamfeat.signals.containers import check_container
+from streamfeat.signals.containers import plain_container
 from streamfeat.signals.recording import Channels, Recording
 from streamfeat.signals.riff import is_riff, plain_riff
 from streamfeat.signals.signal import Signal, read_source
@@ -66,12 +66,10 @@ def decode_audio(source: Path | str | bytes, *, name: str | None = None) -> Reco
     data, name = read_source(source, name)
     if is_sphere(data):
         return decode_sphere(data, name)
-    warnings: tuple[str, ...] = ()
-    plain = data
     if is_riff(data):
         plain, warnings = plain_riff(data, name)
     else:
-        check_container(data, name)
+        plain, warnings = plain_container(data, name)
     frames, rate_hz = _decode(plain, data[:16], name)
     return Recording(frames, rate_hz, name, warnings)
 

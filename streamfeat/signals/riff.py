@@ -26,6 +26,11 @@ _REFUSED = {
     0x162: "WMA 9",
 }
 _WHOLE_FRAMES = {1, 3, 6, 7}  # codecs whose block is one frame
+_USUAL = (
+    *(b"fmt ", b"fact", b"data", b"LIST", b"JUNK", b"PEAK", b"bext", b"cue ", b"id3 "),
+    *(b"COMM", b"SSND", b"FVER", b"NAME", b"AUTH", b"ANNO", b"(c) ", b"MARK", b"INST", b"APPL", b"ID3 ", b"CHAN"),
+)
+"""Names of chunks, of AIFF as well."""
 
 
 class _Chunks(NamedTuple):
@@ -67,8 +72,8 @@ def plain_riff(data: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
         warnings.append(f"{left} bytes after the last whole frame of {block}: left out")
         body = body[:-left]
     parts = [(b"fmt ", head), (b"data", body)]
-    if chunks.fact is not None:
-        parts.insert(1, (b"fact", _whole(data, chunks.fact, "fact", name)))
+    if chunks.fact is not None and codec not in _WHOLE_FRAMES:  # where it counts; libsndfile trips over an odd one
+        parts.insert(1, (b"fact", _whole(data, chunks.fact, "fact", name)[:4].ljust(4, b"\0")))
     return _joined(parts, order), tuple(warnings)
 
 
@@ -89,13 +94,15 @@ def _walk(data: bytes, order: str) -> _Chunks:
                 return _Chunks(found.get(b"fmt "), found.get(b"fact"), (start, len(data) - start), piped=True)
         found.setdefault(kind, (start, size))
         end = start + size
-        at = end if size % 2 and _names_chunk(data[end : end + 4]) else end + size % 2
+        at = end if size % 2 and names_chunk(data, end) else end + size % 2
     return _Chunks(found.get(b"fmt "), found.get(b"fact"), found.get(b"data"), piped=False)
 
 
-def _names_chunk(word: bytes) -> bool:
-    """Whether a chunk begins here, where a pad byte is due: that is zero, a name is not."""
-    return len(word) == 4 and word.isascii() and word.decode("ascii").isprintable() and word[:1].isalpha()
+def names_chunk(data: bytes, at: int) -> bool:
+    """Whether a chunk begins here, where a pad byte is due: that should be zero, and a usual name follows it if not."""
+    word = data[at : at + 4]
+    is_name = len(word) == 4 and word.isascii() and word.decode("ascii").isprintable() and word[:1].isalpha()
+    return is_name and data[at + 1 : at + 5] not in _USUAL
 
 
 def _unfinished(data: bytes, order: str, start: int) -> bool:
@@ -142,6 +149,11 @@ def parse_format(head: bytes, name: str, order: str = "<") -> tuple[int, int, in
 def _plain_format(head: bytes, order: str, name: str) -> tuple[bytes, int, int]:
     """The format without its extension (which libsndfile does not read in RIFX), its codec, and bytes a frame."""
     codec, n_channels, rate_hz, block, n_bits = parse_format(head, name, order)
+    if codec == 1 and n_bits > 16 and block == n_channels * (-(-n_bits // 8) + 1):
+        raise InvalidArgument(
+            f"{name}: the fmt chunk says {n_bits} bits, and {block // n_channels} bytes a sample: readers differ in "
+            "what that is, whole numbers or Cool Edit's floats; convert it"
+        )
     written, _, _, speed = struct.unpack_from(f"{order}HHII", head)
     if written == _EXTENSIBLE and codec in _WHOLE_FRAMES:
         head = struct.pack(f"{order}HHIIHHH", codec, n_channels, rate_hz, speed, block, n_bits, 0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from streamfeat.protocols.evaluate import Request
+from streamfeat.protocols.page import write_evaluation
 from tests.protocol_data import AUDIO_SPEC, IMAGE_SPEC, picture_data, pictures, speech_data
 from tests.terminal import Terminal
 
@@ -74,6 +78,44 @@ def test_own_pictures_and_the_environment(cli: Terminal, data: Path, specs: tupl
     assert "per_speaker" not in report
     assert report["sd_over"] == "seeds"
     assert cli("doctor").status in (0, 3)  # the variable is no setting of a fleet, and none is missed
+
+
+def test_the_page_of_few_labels(cli: Terminal, data: Path, specs: tuple[Path, Path]) -> None:
+    """Two curves, a confusion matrix and a histogram inside; the command runs again; hashes of bank and data."""
+    words = ("evaluate", "--preset", specs[1], "--protocol", "mnist-few", "--seeds", "2", "--train-data", data)
+    page = cli.home / "page.html"
+    report = cli(*words, "--html", page, "--json").json
+    text = page.read_text()
+    assert text.count('src="data:image/png;base64,iVBORw0KGgo') >= 3
+    assert f"streamfeat evaluate --preset {specs[1]} --protocol mnist-few --method preset --seeds 2" in text
+    mnist = hashlib.sha256((data / "mnist" / "mnist.npz").read_bytes()).hexdigest()
+    assert all(told in text for told in (report["bank"], mnist, "labels = 10", "± is the deviation over seeds"))
+    assert "http" not in text
+    confusion = report["confusion"]["10 labels, first 2000"]
+    assert len(confusion["counts"]) == len(confusion["labels"])
+    assert len(report["ms_alone"]) >= 16
+    cli(*words, "--html", data).refused(64, "name a file in a folder")
+
+
+def test_the_page_of_verification(tmp_path: Path) -> None:
+    """Bars, a ROC and a histogram; no confusion; names of methods are text, never markup."""
+    curve = {"far": [0.001, 0.1, 1.0], "vr": [0.4, 0.8, 1.0], "sd": [0.1, 0.1, 0.0]}
+    figures: dict[str, Any] = {"accuracy": {"cosine, 1 % FAR": 0.5}, "sd": {"cosine, 1 % FAR": 0.1}, "sd_over": "seeds"}
+    figures |= {"roc": {"cosine": curve}, "ms_per_item": 1.5, "ms_alone": [1.0, 2.0], "dim": 7, "bank": None}
+    report: dict[str, Any] = {
+        "protocol": "orl-verify",
+        "preset": "faces",
+        "seeds": 3,
+        "seeds_of": "splits",
+        "notes": ["<b>"],
+    }
+    report |= {**figures, "methods": {"raw": figures}, "wall_s": 1.0}
+    request = Request("orl-verify", "faces", ("raw",), None, None, tmp_path)
+    write_evaluation(tmp_path / "page.html", report, request)
+    text = (tmp_path / "page.html").read_text()
+    assert text.count('src="data:image/png;base64,iVBORw0KGgo') == 3
+    assert ("Confusion" in text, "&lt;b&gt;" in text, "<b>" in text) == (False, True, False)
+    assert "raw: cosine, 1 % FAR</td><td>0.5 ±0.1" in text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.protocols import digits, speech
 from streamfeat.protocols.classify import classify
-from streamfeat.protocols.clock import ms_per_item
+from streamfeat.protocols.clock import ms_alone, ms_per_item
 from streamfeat.protocols.data import data_folder, need
 from streamfeat.protocols.fitted import Fitted, Task
 from streamfeat.protocols.methods import METHODS, method_of
@@ -294,6 +294,12 @@ def test_figures_are_means_over_speakers_then_seeds(spoken: Path) -> None:
     assert report["sd"][column] == pytest.approx(np.std(by_seed, ddof=1))
     assert report["n_test"][column] == 4 * 3 * 2
     assert set(report["per_speaker"][column]) == {"ann", "bob", "cy", "dee"}
+    confusion = report["confusion"][column]
+    assert confusion["labels"] == ["0", "1", "2"]
+    n_right = sum(int(hit.sum()) for some in hits.of[column].values() for _, hit in some)
+    assert np.trace(confusion["counts"]) == n_right
+    # each of 4 speakers says each digit twice, 5 draws of the training takes, 2 banks
+    assert np.sum(confusion["counts"], axis=1).tolist() == [4 * 2 * 5 * 2] * 3
     # tones 700 Hz apart: anything that hears at all tells them apart
     assert report["accuracy"]["10 takes, test 40-49"] > 0.9
     loss = report["accuracy"]["10 takes, test 40-49"] - report["accuracy"][f"10 takes, {WHITE}"]
@@ -377,6 +383,10 @@ def test_the_clock_gives_each_method_its_turn() -> None:
     ms = ms_per_item({"small": method("small", 2), "large": method("large", 300)}, signals, n_rounds=3)
     assert turns == ["small", "large"] * 4
     assert 0 < ms["small"] < ms["large"]
+    turns.clear()
+    alone = ms_alone({"small": method("small", 2), "large": method("large", 2)}, signals, n_rounds=2)
+    assert turns == ["small", "large"] * 8
+    assert [len(some) for some in alone.values()] == [8, 8]
 
 
 # --------------------------------------------------------------------------------------------------------------- data

@@ -93,6 +93,11 @@ def test_rates_are_those_of_the_pairs_that_are_tested(album: Path) -> None:
     assert report["sd"][column] == pytest.approx(np.std(rates, ddof=1))
     assert len(report["accuracy"]) == 4 * 2
     assert set(report["n_test"].values()) == {18 * 17 // 2}
+    curve = report["roc"]["centred cosine"]
+    assert curve["far"][0] == 1e-4
+    assert (curve["vr"] == sorted(curve["vr"]), curve["vr"][-1], curve["sd"][-1]) == (True, 1.0, 0.0)
+    # curves are read at bins of scores, rates at the scores themselves
+    assert curve["vr"][curve["far"].index(0.01)] == pytest.approx(np.mean(rates), abs=0.05)
     # people differ by far more than pictures of one do
     assert report["accuracy"]["whitened from T_G + X, 1 % FAR"] > 0.9
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
-from streamfeat.cli.console import emit, json_option, progress
+from streamfeat.cli.console import emit, json_option, progress, written_file
 from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
+from streamfeat.errors import ConfigError
+from streamfeat.figures import MISSING, may_draw
 from streamfeat.protocols.evaluate import PROTOCOLS, Request, evaluate
 from streamfeat.protocols.methods import METHODS
+from streamfeat.protocols.page import write_evaluation
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -51,6 +54,7 @@ def _cell(figures: dict[str, Any], column: str) -> str:
         "# beside MFCC, with one bank in place of four",
         "streamfeat evaluate --preset digits-audio --protocol fsdd-loso \\",
         "    --method preset --method mfcc --seeds 1",
+        "streamfeat evaluate --preset faces --protocol orl-verify --html faces.html",
     ),
 )
 @click.option("--preset", required=True, metavar="NAME", help="A preset, or a spec in a .toml file.")
@@ -70,6 +74,12 @@ def _cell(figures: dict[str, Any], column: str) -> str:
     envvar=DATA_VARIABLE,
     help="Folder of the protocols' data. Default: STREAMFEAT_DATA, else ../shared/data.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    callback=written_file,
+    help="Write a page: curves, confusion, ROC, times, the command and hashes (needs matplotlib).",
+)
 @json_option
 def command(
     preset: str,
@@ -78,9 +88,14 @@ def command(
     seeds: int | None,
     data: Path | None,
     train_data: Path | None,
+    html: Path | None,
     json_to: str | None,
 ) -> None:
-    """Run it and print the table."""
+    """Run it, write the page, print the table."""
+    if html is not None and not may_draw():
+        raise ConfigError(MISSING)
     request = Request(protocol, preset, methods or ("preset",), seeds, data, train_data)
     report = evaluate(request, progress=progress)
+    if html is not None:
+        write_evaluation(html, report, request)
     emit(report, json_to, lambda: _show(report))

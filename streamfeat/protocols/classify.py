@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,10 @@ BLOCK = 4096
 
 @dataclass
 class Hits:
-    """Which rows were answered right, by column and seed; `fitted` is the first seed's, for the clock."""
+    """Which rows were answered right, by column and seed, and what was answered, by column.
+
+    `fitted` is the first seed's, for the clock; `answers` counts pairs of a label and what was said in its place.
+    """
 
     fitted: Fitted | None = None
     n_features: int = 0
@@ -36,9 +39,12 @@ class Hits:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
 
-    def add(self, column: str, seed: int, rows: Rows, right: NDArray[np.bool_]) -> None:
-        """What came of one trial."""
-        self.of[column][seed].append((rows, right))
+    answers: dict[str, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, column: str, seed: int, rows: Rows, pairs: Sequence[tuple[str, str]]) -> None:
+        """What came of one trial: each row's label, and the one it was given."""
+        self.of[column][seed].append((rows, np.array([label == said for label, said in pairs])))
+        self.answers[column].update(pairs)
 
 
 def classify(
@@ -73,8 +79,9 @@ def classify(
                 for trial in trials:
                     rls = fit_trial(plan, method, trial, table.take(trial.train), fitted)
                     for column, asked in trial.tests.items():
-                        right = _right(rls, table.take(asked), [plan.labels[row] for row in asked])
-                        hits.add(column, trial.seed if bank_seed is None else bank_seed, asked, right)
+                        said = _said(rls, table.take(asked))
+                        pairs = [(plan.labels[row], label) for row, label in zip(asked, said, strict=True)]
+                        hits.add(column, trial.seed if bank_seed is None else bank_seed, asked, pairs)
                     advance(1)
     return hits
 
@@ -110,6 +117,5 @@ def fit_trial(plan: Plan, method: Method, trial: Trial, X: NDArray[Any], fitted:
         return rls.fit(X, labels, groups)
 
 
-def _right(rls: RLS, X: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
-    predicted = [label for first in range(0, len(X), BLOCK) for label in rls.predict(X[first : first + BLOCK])]
-    return np.array([p == label for p, label in zip(predicted, labels, strict=True)])
+def _said(rls: RLS, X: NDArray[Any]) -> list[str]:
+    return [str(label) for first in range(0, len(X), BLOCK) for label in rls.predict(X[first : first + BLOCK])]

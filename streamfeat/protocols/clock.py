@@ -1,4 +1,4 @@
-"""Time an item of several methods, taken in turns: a machine that slows down slows all of them."""
+"""Time an item of several methods, in one go and alone, taken in turns: a machine that slows down slows all of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ from streamfeat.threads import one_blas_thread
 N_ITEMS = 16
 """In one go, as a worker takes them."""
 N_ROUNDS = 9
+N_ALONE = 4
+"""Rounds of one item after the other."""
+
+
+def ms_alone(
+    methods: Mapping[str, Fitted], signals: Sequence[Signal], n_rounds: int = N_ALONE
+) -> dict[str, list[float]]:
+    """Milliseconds of each signal by itself, on one thread, method by method in turns: n_rounds x signals of each."""
+    spent: dict[str, list[float]] = {name: [] for name in methods}
+    with one_blas_thread():
+        for signal in list(signals) * n_rounds:
+            for name, fitted in methods.items():
+                began = time.perf_counter()
+                fitted.transform([signal])
+                spent[name].append((time.perf_counter() - began) * 1e3)
+    return spent
 
 
 def ms_per_item(methods: Mapping[str, Fitted], signals: Sequence[Signal], n_rounds: int = N_ROUNDS) -> dict[str, float]:

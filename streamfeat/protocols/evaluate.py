@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,16 +14,15 @@ import numpy as np
 from streamfeat.bankspec import BankSpec, presets
 from streamfeat.errors import ConfigError
 from streamfeat.frontends import make_front_ends
-from streamfeat.protocols import digits, speech
+from streamfeat.protocols import digits, photographs, speech
 from streamfeat.protocols.albums import plan_ijba, plan_lfw, plan_mugshots
 from streamfeat.protocols.classify import classify
-from streamfeat.protocols.clock import N_ITEMS, ms_per_item
+from streamfeat.protocols.clock import N_ITEMS, ms_alone, ms_per_item
 from streamfeat.protocols.data import data_folder
-from streamfeat.protocols.faces import Faces, plan_orl, verify_faces
+from streamfeat.protocols.faces import ORL, Faces, plan_orl, verify_faces
 from streamfeat.protocols.fitted import Fitted
 from streamfeat.protocols.maxmargin import plan_draws, plan_splits
 from streamfeat.protocols.methods import Method, method_of
-from streamfeat.protocols.photographs import plan_cifar10, plan_cifar10_few
 from streamfeat.protocols.plan import Plan, Progress, Source
 from streamfeat.protocols.scores import rounded, scores_of
 from streamfeat.signals.signal import Kind
@@ -31,29 +31,30 @@ from streamfeat.threads import n_cores
 
 @dataclass(frozen=True)
 class Protocol:
-    """What its items are, what lays it out, what its seeds are of, and how many are usual."""
+    """What its items are, what lays it out, what its seeds are of, how many are usual, and where its data lie."""
 
     kind: Kind
     plan: Callable[[Source], Plan | Faces]
     seeds: Literal["banks", "draws", "splits"]
     n_seeds: int
+    data: tuple[str, ...]
 
 
 PROTOCOLS = {
-    "fsdd-loso": Protocol("audio", speech.plan_fsdd, "banks", 4),
-    "arabic": Protocol("audio", speech.plan_arabic, "banks", 4),
-    "mnist-few": Protocol("image", digits.plan_mnist_few, "draws", 5),
-    "mnist": Protocol("image", digits.plan_mnist, "banks", 1),
-    "rotmnist-few": Protocol("image", digits.plan_rotmnist_few, "draws", 5),
-    "rotmnist": Protocol("image", digits.plan_rotmnist, "banks", 1),
-    "cifar10-few": Protocol("image", plan_cifar10_few, "draws", 5),
-    "cifar10": Protocol("image", plan_cifar10, "banks", 1),
-    "orl-verify": Protocol("image", plan_orl, "splits", 20),
-    "orl-mmif": Protocol("image", plan_splits, "splits", 20),
-    "orl-mmif-draws": Protocol("image", plan_draws, "draws", 20),
-    "mugshots": Protocol("image", plan_mugshots, "splits", 5),
-    "lfw": Protocol("image", plan_lfw, "draws", 1),
-    "ijba": Protocol("image", plan_ijba, "splits", 10),
+    "fsdd-loso": Protocol("audio", speech.plan_fsdd, "banks", 4, (speech.FSDD,)),
+    "arabic": Protocol("audio", speech.plan_arabic, "banks", 4, (speech.ARABIC_TRAIN, speech.ARABIC_VAL)),
+    "mnist-few": Protocol("image", digits.plan_mnist_few, "draws", 5, (digits.MNIST,)),
+    "mnist": Protocol("image", digits.plan_mnist, "banks", 1, (digits.MNIST,)),
+    "rotmnist-few": Protocol("image", digits.plan_rotmnist_few, "draws", 5, (digits.MNIST,)),
+    "rotmnist": Protocol("image", digits.plan_rotmnist, "banks", 1, (digits.MNIST,)),
+    "cifar10-few": Protocol("image", photographs.plan_cifar10_few, "draws", 5, (photographs.FOLDER,)),
+    "cifar10": Protocol("image", photographs.plan_cifar10, "banks", 1, (photographs.FOLDER,)),
+    "orl-verify": Protocol("image", plan_orl, "splits", 20, (ORL,)),
+    "orl-mmif": Protocol("image", plan_splits, "splits", 20, (ORL,)),
+    "orl-mmif-draws": Protocol("image", plan_draws, "draws", 20, (ORL,)),
+    "mugshots": Protocol("image", plan_mugshots, "splits", 5, ("mugshots",)),
+    "lfw": Protocol("image", plan_lfw, "draws", 1, ("lfw",)),
+    "ijba": Protocol("image", plan_ijba, "splits", 10, ("ijba",)),
 }
 
 
@@ -67,6 +68,14 @@ class Request:
     n_seeds: int | None = None
     given: Path | None = None
     train_data: Path | None = None
+
+    def command(self) -> str:
+        """What asks for the same on a command line."""
+        words = ["streamfeat", "evaluate", "--preset", self.preset, "--protocol", self.protocol]
+        words += [word for method in self.methods for word in ("--method", method)]
+        options = {"--seeds": self.n_seeds, "--data": self.given, "--train-data": self.train_data}
+        words += [str(word) for name, value in options.items() if value is not None for word in (name, value)]
+        return shlex.join(words)
 
 
 def evaluate(request: Request, *, progress: Progress, n_threads: int | None = None) -> dict[str, Any]:
@@ -84,7 +93,8 @@ def evaluate(request: Request, *, progress: Progress, n_threads: int | None = No
     -------
     dict
         {"protocol", "preset", "seeds", "seeds_of", "notes", "wall_s"} and the figures of the first method: {"method",
-        "accuracy", "sd", ...} (see `scores_of`), "ms_per_item", "dim", "bank"; those of all in "methods", by name.
+        "accuracy", "sd", ...} (see `scores_of`), "ms_per_item" in one go, "ms_alone" one by one, "dim", "bank"; those
+        of all in "methods", by name.
 
     Raises
     ------
@@ -175,12 +185,14 @@ def _timed(outcomes: dict[str, _Outcome], plan: Plan | Faces) -> dict[str, dict[
     asked = plan.splits[0].asked if isinstance(plan, Faces) else next(iter(plan.trials[0].tests.values()))
     chosen = asked[np.linspace(0, len(asked) - 1, min(N_ITEMS, len(asked))).astype(int)]
     signals = [plan.read(int(row)) for row in chosen]
-    ms = ms_per_item({name: outcome.fitted for name, outcome in outcomes.items()}, signals)
+    fitted = {name: outcome.fitted for name, outcome in outcomes.items()}
+    ms, alone = ms_per_item(fitted, signals), ms_alone(fitted, signals)
     return {
         name: rounded(
             {
                 **outcome.figures,
                 "ms_per_item": ms[name],
+                "ms_alone": [float(f"{value:.4g}") for value in alone[name]],
                 "dim": outcome.n_features,
                 "bank": outcome.fitted.bank,
             }

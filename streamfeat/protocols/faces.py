@@ -30,6 +30,9 @@ from streamfeat.signals.signal import Signal
 ORL = "faces/orl.npz"
 OTHERS = "bank, mean and whitening from other subjects than those who are tested"
 UNCHECKED = "bank, mean and whitening from subjects of ORL; nobody checked whether the given faces are ORL's own"
+ROC_FARS: NDArray[np.float64] = np.logspace(-4, 0, 33)
+"""Where curves of several splits are averaged."""
+
 FARS = {"1 % FAR": 0.01, "0.1 % FAR": 0.001}
 
 
@@ -118,10 +121,12 @@ def verify_faces(
     fitted, n_features
         Of the first split.
     report : dict
-        "accuracy" (the verification rate), "sd" over splits, "per_seed", "n_test" (pairs), by column.
+        "accuracy" (the verification rate), "sd" over splits, "per_seed", "n_test" (pairs), by column; "roc" by what
+        is compared: {"far", "vr", "sd"}, means over splits.
     """
     first: tuple[Fitted, int] | None = None
     per_seed: dict[str, dict[str, float]] = defaultdict(dict)
+    curves: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
     n_pairs = n_genuine = 0
     with progress("splits", len(faces.splits)) as advance:
         for split in faces.splits:
@@ -135,6 +140,7 @@ def verify_faces(
             for metric, X in faces.descriptors(_views(faces, split, table)).items():
                 result = verify(X, asked, tuple(FARS.values()))
                 n_pairs, n_genuine = result.pairs, result.genuine
+                curves[metric].append(rates_at(result.roc, ROC_FARS))
                 for name, far in FARS.items():
                     per_seed[f"{metric}, {name}"][str(split.seed)] = result.vr[far]
             advance(1)
@@ -145,7 +151,21 @@ def verify_faces(
     sd = {column: sd_of(list(some.values()), n_genuine) for column, some in per_seed.items()}
     over = "seeds" if len(faces.splits) > 1 else "items"
     report = {"accuracy": accuracy, "sd": sd, "sd_over": over, "per_seed": dict(per_seed)}
-    return *first, report | {"n_test": dict.fromkeys(accuracy, n_pairs)}
+    roc = {metric: _mean_curve(some) for metric, some in curves.items()}
+    return *first, report | {"n_test": dict.fromkeys(accuracy, n_pairs), "roc": roc}
+
+
+def rates_at(roc: NDArray[np.float64], fars: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Verification rates (n,) of a curve (k, 2), which falls from (1, 1) to (0, 0), at no more than these rates."""
+    rising = roc[::-1]
+    rates: NDArray[np.float64] = rising[np.searchsorted(rising[:, 0], fars, side="right") - 1, 1]
+    return rates
+
+
+def _mean_curve(curves: Sequence[NDArray[np.float64]]) -> dict[str, list[float]]:
+    sd = np.std(curves, axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(ROC_FARS))
+    parts = {"far": ROC_FARS, "vr": np.mean(curves, axis=0), "sd": sd}
+    return {name: [float(f"{value:.4g}") for value in values] for name, values in parts.items()}
 
 
 def cosines(views: Views) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ def scores_of(hits: Hits, plan: Plan) -> dict[str, Any]:
     -------
     dict
         "accuracy", "sd", "sd_over", "per_seed", "per_speaker" (with speakers), "loss" (with troubled columns),
-        "n_test", each by column. Means are over speakers, if there are any, then over seeds. "sd" is over seeds where
-        there are several ("sd_over": "seeds"), else the binomial standard error of the items ("items").
+        "n_test", "confusion" ({"labels", "counts": a row a label, a column an answer}, over seeds), each by column.
+        Means are over speakers, if there are any, then over seeds. "sd" is over seeds where there are several
+        ("sd_over": "seeds"), else the binomial standard error of the items ("items").
     """
     speakers = None if plan.speakers is None else np.array(plan.speakers)
     per_seed: dict[str, dict[str, float]] = {}
@@ -42,7 +44,8 @@ def scores_of(hits: Hits, plan: Plan) -> dict[str, Any]:
     several = all(len(some) > 1 for some in per_seed.values())
     sd = {column: sd_of(list(some.values()), n_test[column]) for column, some in per_seed.items()}
     report: dict[str, Any] = {"accuracy": accuracy, "sd": sd, "sd_over": "seeds" if several else "items"}
-    report |= {"per_seed": per_seed, "n_test": n_test}
+    confusion = {column: _confusion(hits.answers[column]) for column in plan.columns}
+    report |= {"per_seed": per_seed, "n_test": n_test, "confusion": confusion}
     if speakers is not None:
         report["per_speaker"] = per_speaker
     if plan.clean:
@@ -56,6 +59,11 @@ def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: rounded(some) for key, some in value.items()}
     return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def _confusion(answers: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    labels = sorted({label for pair in answers for label in pair})
+    return {"labels": labels, "counts": [[answers.get((label, said), 0) for said in labels] for label in labels]}
 
 
 def _joined(parts: list[tuple[Rows, NDArray[np.bool_]]]) -> tuple[Rows, NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Pictures of rows: a line a method against a setting, or a bar a method."""
+"""Pictures of rows: a line a method against a setting, or a bar a method; of answers, rates and times."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from streamfeat.figures import new_figure, save_png
 from streamfeat.reports.tables import settings_of
 
 Rows = Sequence[Mapping[str, Any]]
+
+MOST_WRITTEN = 20
+"""Labels up to which counts are written into a confusion matrix."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,51 @@ def draw_panels(panels: Sequence[Panel], rows: Rows) -> list[tuple[str, bytes]]:
     return [(panel.title, _png(panel, some)) for panel in panels if (some := panel.rows(rows))]
 
 
+def draw_confusion(title: str, labels: Sequence[str], counts: Sequence[Sequence[int]]) -> tuple[str, bytes]:
+    """Title and PNG of counts (C, C), a row a label and a column an answer, each shaded by its part of the row."""
+    table = np.asarray(counts, np.float64)
+    side = min(12.0, 3.0 + 0.4 * len(labels))
+    figure = new_figure(side, side)
+    axis = figure.subplots()
+    axis.imshow(table / np.maximum(table.sum(axis=1, keepdims=True), 1), cmap="Blues", vmin=0, vmax=1)
+    places = range(len(labels))
+    axis.set(title=title, xlabel="answer", ylabel="label")
+    axis.set_xticks(places, labels, rotation=90 if max(map(len, labels), default=0) > 2 else 0)
+    axis.set_yticks(places, labels)
+    for i, j in np.argwhere(table > 0) if len(labels) <= MOST_WRITTEN else ():
+        dark = table[i, j] > table[i].sum() / 2
+        axis.text(j, i, int(table[i, j]), ha="center", va="center", fontsize=7, color="white" if dark else "black")
+    return title, _bytes(figure)
+
+
+def draw_rocs(title: str, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> tuple[str, bytes]:
+    """Title and PNG of curves {"far", "vr", "sd"} by name, on a logarithmic axis, each with a band of a deviation."""
+    figure = new_figure(8, 5)
+    axis = figure.subplots()
+    for name, curve in curves.items():
+        [line] = axis.plot(curve["far"], curve["vr"], label=name)
+        pairs = list(zip(curve["vr"], curve["sd"], strict=True))
+        low, high = [max(0.0, vr - sd) for vr, sd in pairs], [min(1.0, vr + sd) for vr, sd in pairs]
+        axis.fill_between(curve["far"], low, high, color=line.get_color(), alpha=0.15)
+    axis.set(title=title, xscale="log", xlabel="false accept rate", ylabel="verification rate", ylim=(0, 1.01))
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return title, _bytes(figure)
+
+
+def draw_times(title: str, ms: Mapping[str, Sequence[float]]) -> tuple[str, bytes]:
+    """Title and PNG of histograms of times by name, in bins of equal ratio, the medians in the legend."""
+    figure = new_figure(8, 4)
+    axis = figure.subplots()
+    every = [value for some in ms.values() for value in some]
+    edges = np.geomspace(min(every) * 0.95, max(every) * 1.05, 41)
+    for name, some in ms.items():
+        axis.hist(some, edges, alpha=0.6, label=f"{name}, median {np.median(some):.3g} ms")
+    axis.set(title=title, xscale="log", xlabel="ms", ylabel="items")
+    axis.legend(fontsize=8)
+    return title, _bytes(figure)
+
+
 def _png(panel: Panel, rows: Rows) -> bytes:
     figure = new_figure(8, 4.5)
     axis = figure.subplots()
@@ -68,6 +118,10 @@ def _png(panel: Panel, rows: Rows) -> bytes:
         _lines(axis, panel, panel.against, rows)
     axis.set_title(panel.title)
     axis.grid(alpha=0.3)
+    return _bytes(figure)
+
+
+def _bytes(figure: Any) -> bytes:
     out = io.BytesIO()
     save_png(figure, out)
     return out.getvalue()

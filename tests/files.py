@@ -74,12 +74,29 @@ def sphere_header(fields: dict[str, str | int], length: int = 1024) -> bytes:
 
 def png(pixels: NDArray[np.uint8], *, width: int | None = None, height: int | None = None) -> bytes:
     """An 8-bit PNG, grey (h, w) or RGB (h, w, 3); `width` and `height` are what its header claims."""
-    h, w = pixels.shape[:2]
     colour = 2 if pixels.ndim == 3 else 0
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", width or w, height or h, 8, colour, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return png_of(pixels, 8, colour, size=(width or pixels.shape[1], height or pixels.shape[0]))
+
+
+def png_of(
+    pixels: NDArray[Any],
+    depth: int,
+    colour: int,
+    more: Sequence[tuple[bytes, bytes]] = (),
+    *,
+    size: tuple[int, int] | None = None,
+) -> bytes:
+    """A PNG of any depth and colour type, with chunks before its pixels."""
+    rows = b"".join(b"\0" + packed(row.ravel(), depth) for row in pixels)
+    header = struct.pack(">IIBBBBB", *(size or pixels.shape[1::-1]), depth, colour, 0, 0, 0)
+    chunks = ((b"IHDR", header), *more, (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, body) for kind, body in chunks)
+
+
+def packed(values: NDArray[Any], bits: int) -> bytes:
+    """Whole numbers of so many bits each, the first bit of a byte first."""
+    places = np.arange(bits - 1, -1, -1)
+    return np.packbits(values.astype(np.uint32)[:, None] >> places & 1).tobytes()
 
 
 def _png_chunk(kind: bytes, body: bytes) -> bytes:

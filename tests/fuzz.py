@@ -93,6 +93,7 @@ _CONTAINERS = [
     b"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\0\0" + bytes(24) + b"data" + bytes(12) + struct.pack("<Q", 24),
     b"OggS\0\x04" + bytes(20) + b"\x02\x03\x04" + bytes(7),
 ]
+_MAPS = [b"P5 #c\n4 3 200\n" + bytes(12), b"P3\n1 1 9\n1 2 3", b"PF 1 2 -1.0\n" + bytes(24)]
 _NUMBERS = np.arange(60, dtype=np.uint8).reshape(5, 4, 3)
 
 
@@ -117,7 +118,7 @@ TARGETS = {
     "idx": Target(read_idx, [idx(_NUMBERS, 8), idx(_NUMBERS.astype("f4"), 0x0D), gzip.compress(idx(_NUMBERS, 8))]),
     "check": Target(
         lambda data: check_bytes(data, "f").as_dict(values=True),
-        [*_WAVS, png(_NUMBERS[0]), idx(_NUMBERS, 8), _npy(), encode_sphere(RAMP, 8000)],
+        [*_WAVS, png(_NUMBERS[0]), idx(_NUMBERS, 8), _npy(), encode_sphere(RAMP, 8000), *_MAPS],
     ),
     "frames": Target(_frames, [_stack([bytes(f) for f in encode(message)]) for message in EXAMPLES.values()]),
 }

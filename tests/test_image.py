@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from PIL import Image, ImageFile, features
 from streamfeat.errors import CallerError, InvalidArgument, TooLarge
 from streamfeat.signals import read_image
 from streamfeat.signals.image import decode_image
-from tests.files import png, shared, shared_cases, tiff
+from tests.files import png, png_of, shared, shared_cases, tiff
 
 GREY = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
 COLOUR = np.stack([GREY, GREY[::-1], GREY[:, ::-1]], axis=2)
@@ -299,6 +300,9 @@ def test_awkward_pictures_of_others() -> None:
             assert hashlib.md5(rgba.tobytes(), usedforsecurity=False).hexdigest() == digests[path.name], path.name
 
 
+PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+"""By colour type: grey, colours, palette, grey with alpha, colours with alpha."""
+
 MODES: dict[str, tuple[Image.Image, str, dict[str, Any]]] = {
     "WEBP": (Image.fromarray(COLOUR), "WEBP", {"lossless": True}),
     "TIFF, LZW": (Image.fromarray(COLOUR), "TIFF", {"compression": "tiff_lzw"}),
@@ -348,6 +352,57 @@ def test_lossy_forms_are_near() -> None:
 def test_portable_maps_have_their_own_white(data: bytes, levels: list[int]) -> None:
     """The greatest value of a PGM is white; in a PBM one is black."""
     np.testing.assert_array_equal(read_image(data).samples, [levels])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    kind=st.sampled_from([(d, c) for c, depths in PNG_DEPTHS.items() for d in depths]),
+    has_clear=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_png_of_every_depth_and_colour_type(kind: tuple[int, int], has_clear: bool, seed: int) -> None:
+    """Values on the scale of 0 to 255, colours of 16 bits by their upper 8, and what the file calls clear is clear."""
+    (depth, colour), rng = kind, np.random.default_rng(seed)
+    n, top = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour], (1 << depth) - 1
+    pixels = rng.integers(0, top + 1, (4, 5, n))
+    palette = rng.integers(0, 256, (top + 1 if colour == 3 else 1, 3))
+    want: NDArray[Any] = pixels if colour != 3 else palette[pixels[:, :, 0]]
+    deep_colour = depth == 16 and colour != 0
+    want = want >> 8 if deep_colour else want * 255 / (255 if colour == 3 else top)
+    more = [(b"PLTE", palette.astype("u1").tobytes())] if colour == 3 else []
+    if has_clear and colour in (0, 2, 3):
+        if colour == 3:
+            alpha = rng.integers(0, 255, top + 1)
+            more.append((b"tRNS", alpha.astype("u1").tobytes()))
+            alpha = alpha[pixels[:, :, 0]]
+        else:
+            clear = pixels[1, 2]
+            more.append((b"tRNS", clear.astype(">u2").tobytes()))
+            alpha = np.where((pixels == clear).all(axis=2), 0, 255)
+        want = np.dstack([want, alpha])
+    read = decode_image(png_of(pixels, depth, colour, more)).values
+    got = read * (255 / 65535) if read.dtype == np.uint16 else read
+    np.testing.assert_allclose(got, want[:, :, 0] if want.shape[2] == 1 else want, atol=1e-9)
+
+
+def test_clear_deep_grey_is_laid_on_white() -> None:
+    """Where 16-bit grey is clear the paper is seen; the other values keep their levels."""
+    pixels = np.array([[[300], [0], [301]]])
+    picture = decode_image(png_of(pixels, 16, 0, [(b"tRNS", struct.pack(">H", 300))]))
+    np.testing.assert_array_equal(picture.signal().samples, [[65535, 0, 301]])
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_signed_and_odd_tiffs_are_refused(order: str) -> None:
+    """Signed bytes, which Pillow takes for unsigned; floats of 64 bits, which it does not know."""
+    for bits, sample_format, words in ((8, 2, "signed values of 8 bits"), (64, 3, "bits, sample format")):
+        tags = [(256, 2), (257, 1), (258, bits), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, bits // 4)]
+        entries = [*tags, (339, sample_format)]
+        data = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8 + bits // 4) + bytes(bits // 4)
+        data += struct.pack(f"{order}H", len(entries))
+        data += b"".join(struct.pack(f"{order}HHII", tag, 4, 1, value) for tag, value in entries) + bytes(4)
+        with pytest.raises(InvalidArgument, match=f"^x.tif: .*{words}"):
+            read_image(data, name="x.tif")
 
 
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP"])

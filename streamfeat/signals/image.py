@@ -4,6 +4,7 @@ Rules, the same for every format:
 
     size            checked on the header, before a pixel is decoded
     deep grey       kept at 16 bits, never clipped to 8; 9 to 15 bits are spread over them
+    deep colours    their upper 8 bits, also of the colour that a file calls clear
     float           as it is
     palette         its colours, not its numbers
     transparency    laid on white, as on paper
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError, features
 
 from streamfeat.errors import InvalidArgument, TooLarge
+from streamfeat.signals.portable import is_map, is_pfm, pfm_size, plain_map, read_pfm
 from streamfeat.signals.signal import Signal, read_source
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "PPM", "ICO", "JPEG2000", "PCX")
@@ -41,14 +43,15 @@ WHITE = (255, 255, 255, 255)
 Frames = Literal["first", "refuse"] | int
 """What becomes of several frames or pages: the first, none of it, or the one of that number (from 0)."""
 
-_TIFF_PHOTOMETRIC, _TIFF_BITS = 262, 258
+_TIFF_PHOTOMETRIC, _TIFF_BITS, _TIFF_FORMAT, _TIFF_SIGNED = 262, 258, 339, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """A decoded picture, upright, before a background is laid under it.
 
-    `values`: (h, w) grey, (h, w, 2) with alpha, (h, w, 3) RGB, (h, w, 4) RGBA; uint8, or uint16 and float32 for grey.
+    `values`: (h, w) grey, (h, w, 2) with alpha, (h, w, 3) RGB, (h, w, 4) RGBA; uint8, or uint16 for grey (with alpha of
+    0 or 65535), or float32 without alpha.
     """
 
     values: NDArray[Any] = field(repr=False)
@@ -58,7 +61,9 @@ class Pixels:
     def signal(self) -> Signal:
         """The picture on white."""
         x = self.values
-        if x.ndim == 3 and x.shape[2] in (2, 4):
+        if x.ndim == 3 and x.dtype == np.uint16:
+            x = np.where(x[:, :, 1] > 0, x[:, :, 0], np.uint16(65535))
+        elif x.ndim == 3 and x.shape[2] in (2, 4):
             page = Image.new("RGBA", (x.shape[1], x.shape[0]), WHITE)
             page.alpha_composite(Image.fromarray(x).convert("RGBA"))
             x = np.array(page.convert("L" if x.shape[2] == 2 else "RGB"))
@@ -89,7 +94,7 @@ def read_image(
     -------
     Signal
         (h, w) uint8 for grey and black-and-white, (h, w) uint16 for grey of 9 to 16 bits, (h, w) float32 for float
-        grey, (h, w, 3) uint8 for the rest.
+        grey and (h, w, 3) for a PFM in colours, (h, w, 3) uint8 for the rest.
 
     Raises
     ------
@@ -112,17 +117,26 @@ def decode_image(
 ) -> Pixels:
     """The picture with its transparency, and what was odd about the file; see `read_image`."""
     data, name = read_source(source, name)
+    if is_pfm(data):
+        _check_size(pfm_size(data, name), max_pixels, max_side, name)
+        floats = read_pfm(data, name)
+        _check_finite(floats, name)
+        return Pixels(floats, name)
+    if is_map(data):
+        data = plain_map(data, name)
     known = [form for form in FORMATS if form != "AVIF" or features.check("avif")]
     try:
         with Image.open(io.BytesIO(data), formats=known) as picture:
             _check_size(picture.size, max_pixels, max_side, name)
             odd = _choose(picture, frames, name)
             _check_size(picture.size, max_pixels, max_side, name)
-            values = _values(picture, name)
+            values = _values(picture, data[:26], name)
     except UnidentifiedImageError as error:
+        what = ", ".join(known)
+        if data[:4] in (b"II*\0", b"MM\0*"):
+            what = "of TIFF not these bits, sample format, byte order or compression; convert it to PNG"
         raise InvalidArgument(
-            f"{name}: not a picture that is read here ({', '.join(known)}), or damaged at its head; it begins with "
-            f"{data[:16]!r}"
+            f"{name}: not a picture that is read here ({what}), or damaged at its head; it begins with {data[:16]!r}"
         ) from error
     except (InvalidArgument, TooLarge, MemoryError):
         raise
@@ -170,13 +184,16 @@ def _check_finite(values: NDArray[Any], name: str) -> None:
         Signal("image", values, name=name)  # which refuses NaN by its place
 
 
-def _values(picture: Image.Image, name: str) -> NDArray[Any]:
+def _values(picture: Image.Image, head: bytes, name: str) -> NDArray[Any]:
     """Decode, stand upright, and bring to one of the forms of `Pixels`."""
-    bits, inverted = _depth(picture)
+    bits, inverted = _depth(picture, name)
+    is_grey_png = picture.format == "PNG" and _read_as_png(picture, head)
     upright = ImageOps.exif_transpose(picture)
     mode = upright.mode
     if mode.startswith("I;16"):
-        return _sixteen_bits(np.asarray(upright).astype("<i4"), bits, inverted, name)
+        grey16 = _sixteen_bits(np.asarray(upright).astype("<i4"), bits, inverted, name)
+        clear = upright.info.get("transparency")
+        return grey16 if clear is None else np.dstack([grey16, np.where(grey16 == clear, 0, 65535).astype("<u2")])
     if mode == "I":
         return _sixteen_bits(np.asarray(upright), bits, inverted, name)
     if mode == "F":
@@ -185,7 +202,7 @@ def _values(picture: Image.Image, name: str) -> NDArray[Any]:
         return np.array(_from_lab(upright), np.uint8)
     if mode == "CMYK" and picture.format in ("JPEG", "MPO") and "adobe" not in picture.info:
         upright = ImageChops.invert(upright)  # Pillow takes every JPEG's inks as inverted
-    grey = mode in ("1", "L", "LA", "La")
+    grey = is_grey_png or mode in ("1", "L", "LA", "La")
     if upright.has_transparency_data:
         straight = {"La": "LA", "RGBa": "RGBA"}.get(mode)  # premultiplied modes go through their own straight twin
         upright = upright.convert(straight) if straight else upright
@@ -207,13 +224,30 @@ def _from_lab(picture: Image.Image) -> Image.Image:
     return converted
 
 
-def _depth(picture: Image.Image) -> tuple[int, bool]:
+def _read_as_png(picture: Image.Image, head: bytes) -> bool:
+    """Bring the value that is clear to the scale on which Pillow gives the others; whether the picture is grey."""
+    depth, colour_type = head[24], head[25]
+    clear = picture.info.get("transparency")
+    if isinstance(clear, int) and picture.mode == "L" and depth < 8:
+        picture.info["transparency"] = clear * 255 // ((1 << depth) - 1)
+    if isinstance(clear, tuple) and depth == 16:
+        picture.info["transparency"] = tuple(value >> 8 for value in clear)
+    return colour_type in (0, 4)  # of 16 bits with alpha Pillow makes colours
+
+
+def _depth(picture: Image.Image, name: str) -> tuple[int, bool]:
     """Bits a value of a TIFF, and whether 0 is white in one that Pillow does not turn round itself."""
     tags = getattr(picture, "tag_v2", None)
     if tags is None:
         return 16, False
-    bits = tags.get(_TIFF_BITS, (16,))
-    return int(bits[0] if isinstance(bits, tuple) else bits), tags.get(_TIFF_PHOTOMETRIC) == 0
+    bits, signed = (_first(tags.get(tag, default)) for tag, default in ((_TIFF_BITS, 16), (_TIFF_FORMAT, 1)))
+    if signed == _TIFF_SIGNED and bits <= 8:  # which Pillow takes for unsigned
+        raise InvalidArgument(f"{name}: a TIFF of signed values of {bits} bits; convert it to unsigned ones")
+    return bits, tags.get(_TIFF_PHOTOMETRIC) == 0
+
+
+def _first(value: Any) -> int:
+    return int(value[0] if isinstance(value, tuple) else value)
 
 
 def _sixteen_bits(values: NDArray[Any], bits: int, inverted: bool, name: str) -> NDArray[np.uint16]:

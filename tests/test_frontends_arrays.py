@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamfeat.frontends.arrays import Centre, Compress, Delta, Frames
+from streamfeat.errors import ConfigError
+from streamfeat.frontends.arrays import Bands, Centre, Compress, Delta, Frames, Loud
 from streamfeat.groups.axes import VARIABLE, Axes
 from tests import naive
 
 GROUND = Axes(("band", "frame"), (3, VARIABLE), (100.0, 200.0, 400.0), 100.0)
 
 
-def apply(stage: Compress | Frames | Delta | Centre, x: Any) -> NDArray[np.float32]:
+def apply(stage: Bands | Loud | Compress | Frames | Delta | Centre, x: Any) -> NDArray[np.float32]:
     """The stage on bands x frames."""
     step, _ = stage.build(GROUND)
     out = step(np.asarray(x, np.float32))
@@ -70,6 +71,36 @@ def test_axes_of_frames() -> None:
     """Resampling gives up real time, cropping keeps it."""
     assert Frames(5).build(GROUND)[1] == Axes(("band", "frame"), (3, 5), GROUND.band_hz, 0.0)
     assert Frames(5, "crop").build(GROUND)[1] == Axes(("band", "frame"), (3, 5), GROUND.band_hz, 100.0)
+
+
+def test_bands_are_some_rows() -> None:
+    """Those asked for, with their frequencies."""
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(apply(Bands(2, first=1), x), x[1:])
+    step, axes = Bands(2).build(GROUND)
+    np.testing.assert_array_equal(step(x.astype(np.float32)), x[:2])
+    assert axes == Axes(("band", "frame"), (2, VARIABLE), (100.0, 200.0), 100.0)
+
+
+def test_no_more_bands_than_there_are() -> None:
+    """Says which are asked for and how many there are."""
+    with pytest.raises(ConfigError, match="bands 2 to 3, the spectrogram has 3"):
+        Bands(2, first=2).build(GROUND)
+
+
+def test_quiet_frames_at_the_ends_are_left_out() -> None:
+    """Frames more than top_db below the loudest, all their bands together; a pause between loud ones stays."""
+    energies = np.array([1e-4, 2e-3, 1, 0, 1.01e-3, 0.99e-3, 0])
+    got = apply(Loud(30), np.outer([0.5, 0.25, 0.25], energies))
+    np.testing.assert_array_equal(got, np.outer([0.5, 0.25, 0.25], energies)[:, 1:5].astype(np.float32))
+
+
+@pytest.mark.parametrize("level", [1e-30, 1.0, 1e20])
+def test_what_is_loud_does_not_depend_on_the_level(level: float) -> None:
+    """The same frames at every level; silence, which has no loudest frame, is kept whole."""
+    x = np.outer([1.0, 2.0, 3.0], [1e-5, 1, 0.1, 1e-4])
+    assert apply(Loud(35), level * x).shape == (3, 2)
+    assert apply(Loud(35), 0 * x).shape == (3, 4)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 40])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.frontends.arclength import Arclength
-from streamfeat.frontends.arrays import Centre, Compress, Delta, Frames
+from streamfeat.frontends.arrays import Bands, Centre, Compress, Delta, Frames, Loud
 from streamfeat.frontends.numbers import Norm, Numbers
 from streamfeat.frontends.pixels import Pixels
 from streamfeat.frontends.pose import Pose
@@ -34,7 +34,7 @@ from streamfeat.spec import as_table, pick, read_table
 __all__ = ["CLOSING", "ENTRIES", "STAGES", "Axes", "FrontEnd", "FrontEnds", "make_front_end", "make_front_ends"]
 
 Entry = Resample | Pixels | Numbers
-Stage = Peak | Trim | FixedLength | Spectrogram | Compress | Frames | Arclength | Delta | Pose | Centre
+Stage = Peak | Trim | FixedLength | Spectrogram | Bands | Loud | Compress | Frames | Arclength | Delta | Pose | Centre
 Array = NDArray[np.float32]
 S = TypeVar("S", bound=Entry | Stage | Norm)
 
@@ -46,6 +46,8 @@ STAGES: dict[str, type[Stage]] = {
     "trim": Trim,
     "fixed_length": FixedLength,
     "spectrogram": Spectrogram,
+    "bands": Bands,
+    "loud": Loud,
     "compress": Compress,
     "frames": Frames,
     "arclength": Arclength,

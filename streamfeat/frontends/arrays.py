@@ -1,4 +1,4 @@
-"""Stages on arrays of any front end: compression, number of frames, mean."""
+"""Stages on arrays of any front end: which bands and frames, compression, number of frames, mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.frontends.waveform import cut
-from streamfeat.groups.axes import Axes
+from streamfeat.groups.axes import VARIABLE, Axes
 from streamfeat.kernels.path import read_at
 
 Array = NDArray[np.float32]
@@ -109,6 +109,64 @@ def read_frames(x: Array, at: NDArray[np.float64]) -> Array:
     out = np.empty((x.shape[0], at.size), np.float32)
     read_at(np.ascontiguousarray(x), at, out)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Some neighbouring bands of a spectrogram, so that streams which hear more and less share one transform.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    first : int
+        The lowest of them, from 0.
+    """
+
+    n: int
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or self.first < 0:
+            raise ConfigError(f"needs n >= 1 and first >= 0, got {self.n} and {self.first}")
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        axes.need("band", "frame", by="bands")
+        there, last = axes.shape[0], self.first + self.n
+        if last > there:
+            raise ConfigError(f"takes bands {self.first} to {last - 1}, the spectrogram has {there}; use fewer")
+        some = slice(self.first, last)
+        return lambda x: x[some], replace(axes, shape=(self.n, *axes.shape[1:]), band_hz=axes.band_hz[some])
+
+
+@dataclass(frozen=True, slots=True)
+class Loud:
+    """Energies without the quiet frames at their ends: those whose sum is more than top_db below that of the loudest.
+
+    To a spectrogram what `trim` is to a waveform, so that streams which are trimmed more and less share one transform.
+    Silence is kept whole.
+
+    Parameters
+    ----------
+    top_db : float
+    """
+
+    top_db: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.top_db <= 100:
+            raise ConfigError(f"top_db must be in (0, 100], got {self.top_db:g}")
+
+    def build(self, axes: Axes) -> tuple[Step, Axes]:
+        axes.need("band", "frame", by="loud")
+        floor = np.float32(10.0 ** (-self.top_db / 10))
+
+        def step(S: Array) -> Array:
+            energy = np.add.reduce(S, axis=0)
+            loud = np.flatnonzero(energy > floor * energy.max())
+            return S[:, loud[0] : loud[-1] + 1] if loud.size else S
+
+        return step, replace(axes, shape=(axes.shape[0], VARIABLE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,9 @@ def features_of(bank: Bank, vectors: Floats) -> Features:
 
 def _pool_copies(first: Features, out: Features) -> None:
     """The sum of counts, else the mean, over axis 1; copy by copy, so that no item depends on those beside it."""
+    if first.shape[1] == 1:
+        out[:] = first[:, 0]
+        return
     if out.dtype.kind == "u":
         first.sum(axis=1, dtype=out.dtype, out=out)
         return

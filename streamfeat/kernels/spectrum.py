@@ -105,20 +105,22 @@ def band_energies(
     total = np.empty(ABREAST, np.float32)
     for k in range(0, n, ABREAST):
         some = min(ABREAST, n - k)
-        for l in range(some):  # noqa: E741 - a lane
-            frame = spectrum[k + l]
+        for j in range(some):
+            frame = spectrum[k + j]
             for i in range(n_bins):
                 re, im = frame[2 * i], frame[2 * i + 1]
-                bins[i, l] = re * re + im * im
+                bins[i, j] = re * re + im * im
         if root:
             for i in range(n_bins):
-                for l in range(ABREAST):  # noqa: E741
-                    bins[i, l] = np.sqrt(bins[i, l])
+                for j in range(ABREAST):
+                    bins[i, j] = np.sqrt(bins[i, j])
         for b in range(firsts.shape[0]):
             own = weights[starts[b] : starts[b + 1]]
             heard = bins[firsts[b] : firsts[b] + own.shape[0]]
-            total[:] = 0
+            for j in range(ABREAST):
+                total[j] = 0
             for i in range(own.shape[0]):
-                for l in range(ABREAST):  # noqa: E741
-                    total[l] += own[i] * heard[i, l]
-            out[b, k : k + some] = total[:some]
+                for j in range(ABREAST):
+                    total[j] += own[i] * heard[i, j]
+            for j in range(some):
+                out[b, k + j] = total[j]

@@ -21,7 +21,7 @@ _MORE = _NOW | int(zmq.SNDMORE)
 
 
 def send(socket: zmq.Socket[bytes], frames: Sequence[Frame]) -> None:
-    """Hand a message over, all of it or none; no frame is copied.
+    """Hand a message over, all of it or none; no frame is copied, and what was received is passed on as it is.
 
     Raises
     ------
@@ -31,8 +31,8 @@ def send(socket: zmq.Socket[bytes], frames: Sequence[Frame]) -> None:
         Of a ROUTER: there is no such peer.
     """
     for frame in frames[:-1]:
-        socket.send(frame, _MORE, False)
-    socket.send(frames[-1], _NOW, False)
+        socket.send(_as_received(frame), _MORE, False)
+    socket.send(_as_received(frames[-1]), _NOW, False)
 
 
 def receive(socket: zmq.Socket[bytes]) -> list[zmq.Frame]:
@@ -49,6 +49,12 @@ def receive(socket: zmq.Socket[bytes]) -> list[zmq.Frame]:
         frame = socket.recv(_NOW, False)
         frames.append(frame)
     return frames
+
+
+def _as_received(frame: Frame) -> Frame | zmq.Frame:
+    """The frame behind a view that `contents` gave: libzmq counts who has it, and pyzmq need not watch it."""
+    behind: object = frame.obj if isinstance(frame, memoryview) else None
+    return behind if isinstance(behind, zmq.Frame) else frame
 
 
 def contents(frames: Sequence[zmq.Frame]) -> list[Frame]:

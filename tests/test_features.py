@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamfeat.workers.banks import Banks, check_canary, size_of
+from streamfeat.workers.banks import Banks, check_canary, size_of, work_in
 from streamfeat.workers.features import QUIET_S, Features
 
 from streamfeat.admin import ask
@@ -53,6 +53,19 @@ def banks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def picture() -> Signal:
     return Signal("image", np.arange(144, dtype=np.uint8).reshape(12, 12), name="ramp")
+
+
+def test_a_sample_of_patches_meets_few_templates() -> None:
+    """Those of the patches that it lies in: what an item costs would be fifty times too much if it met all of them."""
+    window = {"kind": "patches", "height": 3, "width": 4, "stride_columns": 2}
+    whole, patches = (FeatureMap.fit(BankSpec.from_dict({**SPEC, **more})) for more in ({}, {"window": window}))
+    elements = whole.bank.only.n_group
+    assert work_in(whole) == whole.bank.only.m * elements
+    seen = np.zeros((12, 12))
+    for row in range(10):
+        for column in range(0, 9, 2):
+            seen[row : row + 3, column : column + 4] += 1
+    assert work_in(patches) == round(patches.bank.only.m * elements * seen.mean())
 
 
 def test_items_are_isolated_and_equal_the_feature_map(banks: dict[str, Path], picture: Signal) -> None:

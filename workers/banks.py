@@ -128,9 +128,11 @@ def size_of(feature_map: FeatureMap) -> int:
 
 
 def work_in(feature_map: FeatureMap) -> int:
-    """Templates that a sample meets, moved ones counted each."""
+    """Templates that a sample meets, moved ones counted each: of patches, at those positions that it lies in."""
     bank = feature_map.bank
-    return bank.n_outer * sum(stream.m * stream.n_group for stream in bank.streams)
+    # |G| counts every position, of which a number of the front end sees template_d / d on average
+    met = sum(stream.m * stream.n_group * stream.template_d / stream.d for stream in bank.streams)
+    return max(1, round(bank.n_outer * met))
 
 
 def tried(path: Path) -> FeatureMap:

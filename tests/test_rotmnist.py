@@ -22,10 +22,11 @@ EXTENT = rotmnist.Extent(60, 30, 64, 6, 64, 8, 30, True)
 
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Any:
-    """A very small form, in blocks of 20 digits."""
+    """A very small form, in blocks of 20 digits, without networks (test_cnn.py)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rotmnist, "FAST", EXTENT)
         patch.setattr(rotmnist, "BLOCK", 20)
+        patch.setattr(rotmnist, "find_spec", lambda _name: None)
         patch.setattr(layer2, "LEAST_STRUCTURED", 64)
         patch.setattr(rotmnist, "WIDTHS", (0.4, 0.9))
         patch.setattr(rotmnist, "specs", lambda extent: {**SPECS(extent), rotmnist.OURS: light()})
@@ -64,6 +65,7 @@ def test_blocks_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mon
     assert [row["method"] for row in whole["rows"]] == list(SPECS(EXTENT))
     assert all(0 <= row["mean"] <= 100 for row in whole["rows"])
     assert [claim["holds"] for claim in whole["claims"][:4]] == [None] * 4
+    assert sum("JAX is not installed, scripts/peers does it" in said for said in whole["deviations"]) == 1
     asked: list[int] = []
     stop_at = [4]
 

@@ -88,6 +88,22 @@ class Features:
 
 
 @dataclass(frozen=True)
+class Index:
+    """What an index worker keeps in memory, and how it searches."""
+
+    metric: str = "cosine"
+    """cosine or l2."""
+    factory: str = ""
+    """FAISS factory string of indexes that are larger than memory, such as IVF256,PQ32; empty: exact, all in memory."""
+    train_items: int = 10_000
+    """The first entries, on which such an index is trained; until they are there it is exact."""
+    effort: str = ""
+    """How hard a search tries, such as nprobe=32 or efSearch=128; empty: 16 lists or 64 nodes."""
+    oversample: int = 5
+    """So many times k entries are proposed and then measured by their features in the log."""
+
+
+@dataclass(frozen=True)
 class Client:
     """How long a client waits."""
 
@@ -102,11 +118,19 @@ class Settings:
     fleet: Fleet = field(default_factory=Fleet)
     broker: Broker = field(default_factory=Broker)
     features: Features = field(default_factory=Features)
+    index: Index = field(default_factory=Index)
     client: Client = field(default_factory=Client)
     auth: Auth = field(default_factory=Auth)
 
 
-_TABLES: dict[str, type[Any]] = {"fleet": Fleet, "broker": Broker, "features": Features, "client": Client, "auth": Auth}
+_TABLES: dict[str, type[Any]] = {
+    "fleet": Fleet,
+    "broker": Broker,
+    "features": Features,
+    "index": Index,
+    "client": Client,
+    "auth": Auth,
+}
 
 
 def load_settings(

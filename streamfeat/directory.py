@@ -60,7 +60,13 @@ def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
 
 
 def force_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Force the names in a folder to the disk."""
+    force_file(folder)
+
+
+def force_file(file: Path) -> None:
+    """Force a file to the disk that somebody else wrote."""
+    descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

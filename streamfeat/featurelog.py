@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, Unavailable
+from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound, Unavailable
 from streamfeat.learn.checks import Label, check_features, check_label
 from streamfeat.logcheck import FORMAT, check_log, damaged, entry_checksum, meta_checksum
 from streamfeat.seal import break_seal, seal
@@ -230,6 +230,22 @@ class FeatureLog:
                 yield at, Entry(stream, seq, np.frombuffer(feature, self.dtype), label, group, name)
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from error
+
+    def features(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """The features (n, D) of entries, in the order of the ids.
+
+        Raises
+        ------
+        NotFound
+            An id that is not there.
+        """
+        X = np.empty((len(ids), self.dim or 0), dtype=self.dtype or "<f4")
+        for row, number in enumerate(ids.tolist()):
+            found = next(self.read(number - 1), None)
+            if found is None or found[0] != number:
+                raise NotFound(f"{self.path} has no entry {number}")
+            X[row] = found[1].feature
+        return X
 
     def load(self) -> Logged:
         """All entries at once: what a model is fitted on."""

@@ -73,7 +73,12 @@ def features_arguments(settings: Settings, name: str, banks: Sequence[Path]) -> 
 
 def stateful_arguments(settings: Settings, role: str, name: str | None = None) -> list[str]:
     """Arguments of `python -m streamfeat.workers.learner` and `.index`: each keeps its own folder of the state."""
-    return [*_connecting(settings, name or role), "--state", f"{settings.fleet.state_dir}/{role}"]
+    words = [*_connecting(settings, name or role), "--state", f"{settings.fleet.state_dir}/{role}"]
+    if role == "index":
+        named = ("metric", "factory", "train_items", "effort", "oversample")
+        pairs = [(f"--{name.replace('_', '-')}", str(getattr(settings.index, name))) for name in named]
+        words += [word for pair in pairs if pair[1] for word in pair]
+    return words
 
 
 def page_arguments(settings: Settings) -> list[str]:

@@ -49,7 +49,7 @@ LADDER: tuple[tuple[str, ...], ...] = (
         "structured",
     ),
     ("streams", "bankstore", "featurelog", "model", "connection", "inspection", "audiostream"),
-    ("projections", "layers", "orbits", "outer", "decoding"),
+    ("logindex", "projections", "layers", "orbits", "outer", "decoding"),
     ("bank", "streamtask"),
     ("featuremap",),
     ("admin", "client", "presets", "kernel_error", "baselines", "listening", "teaching"),

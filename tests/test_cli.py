@@ -65,6 +65,7 @@ QUICK = {
     "doctor": ["doctor"],
     "evaluate": ["evaluate", "--preset", "HOME/small.toml", "--protocol", "mnist", "--train-data", "HOME/data"],
     "push": ["push", "HOME/grey.png", "--connect", "FRONT"],
+    "recall": ["recall", "HOME/rows.npz", "--factory", "Flat", "--queries", "1", "--k", "1"],
     "status": ["status", "--connect", "FRONT"],
     "stream": ["stream", "CORPUS", "--connect", "FRONT"],
     "units install": ["units", "install", "--root", "HOME/root"],

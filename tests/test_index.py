@@ -11,8 +11,9 @@ import pytest
 from streamfeat.workers.indexing import Index
 
 from streamfeat.client import Client
-from streamfeat.errors import InvalidArgument, NotFound
+from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 from streamfeat.learn.neighbours import NeighbourIndex
+from streamfeat.learn.recipe import Recipe
 from streamfeat.payloads import Job
 from streamfeat.wire.messages import Item
 from tests.cluster import cluster
@@ -83,6 +84,43 @@ def test_the_index_is_rebuilt_from_its_log(tmp_path: Path, backend: str) -> None
     second.close()
 
 
+def test_an_index_larger_than_memory(tmp_path: Path) -> None:
+    """A recipe: nearly the answers of the exact index; the same after a restart, from a snapshot."""
+    X, labels, _ = spoken(600)
+    test, _, _ = spoken(30, seed=1)
+    exact = Index(tmp_path / "exact")
+    coded = Index(tmp_path / "coded", recipe=Recipe("IVF8,PQ5x4", n_train=300, oversample=10))
+    answers = []
+    for made in (exact, coded):
+        made.warm()
+        made.handle("insert:near", items(X[:250], label=labels[:250]), {}, no_beat)
+        made.handle("insert:near", items(X[250:], first=250, label=labels[250:]), {}, no_beat)
+        answers.append(made.handle("search:near", items(test), {"k": 10}, no_beat))
+        made.close()
+    shared = [len({*a.arrays[0].to_numpy()} & {*b.arrays[0].to_numpy()}) for a, b in zip(*answers, strict=True)]
+    assert np.mean(shared) / 10 > 0.8  # by chance 10 of 600
+    travels("search:near", answers[1])
+    assert (tmp_path / "coded" / "near" / "index-000000000600").is_dir()
+    again = Index(tmp_path / "coded", recipe=Recipe("IVF8,PQ5x4", n_train=300, oversample=10))
+    again.warm()
+    after = again.handle("search:near", items(test), {"k": 10}, no_beat)
+    assert [bytes(a.data) for item in after for a in item.arrays] == [
+        bytes(a.data) for item in answers[1] for a in item.arrays
+    ]
+    assert not again.reload()  # trained already
+    again.close()
+
+
+def test_a_recipe_that_does_not_fit_is_told_before_anything_is_stored(tmp_path: Path) -> None:
+    """The insert fails with FAISS's words, and no log was made."""
+    made = Index(tmp_path, recipe=Recipe("PQ7"))
+    made.warm()
+    with pytest.raises(ConfigError, match="multiple of the number of subquantizers"):
+        made.handle("insert:near", items(spoken(3)[0], label=["a", "b", "c"]), {}, no_beat)
+    assert not (tmp_path / "near").exists()
+    made.close()
+
+
 def test_one_bad_item_fails_alone(index: Index) -> None:
     """Another bank, another width, no bank: named; the others are stored and answered, in their places."""
     X, labels, _ = spoken(6)
@@ -121,12 +159,15 @@ def test_what_is_missing_or_impossible_is_named(index: Index) -> None:
         index.handle("learn:near", items(X), {}, no_beat)
 
 
-def test_a_killed_index_finds_all_it_acknowledged() -> None:
+@pytest.mark.parametrize("factory", ["", "IVF8,PQ5x4"])
+def test_a_killed_index_finds_all_it_acknowledged(factory: str) -> None:
     """Real processes: the index is killed in the middle of a stream and started again; every item is found once."""
     X, labels, _ = spoken(300)
     jobs = [Job(x, label=label) for x, label in zip(X, labels, strict=True)]
     with cluster() as fleet:
-        arguments = ("--connect", fleet.back, "--name", "index", "--state", str(fleet.run_dir / "state"))
+        arguments = ["--connect", fleet.back, "--name", "index", "--state", str(fleet.run_dir / "state")]
+        if factory:
+            arguments += ["--factory", factory, "--train-items", "60", "--effort", "nprobe=8"]
         fleet.start_broker()
         fleet.spawn("index", "streamfeat.workers.index", *arguments)
         fleet.wait_ready("index")

@@ -36,6 +36,7 @@ COMMANDS = {
     "page": "show a fleet in a browser: numbers over time, and a place to try it",
     "push": "send pictures through a fleet",
     "quickstart": "the whole line on a synthesised corpus and handwritten digits",
+    "recall": "how many of the nearest an approximate index finds, and what it takes",
     "reproduce": "run the papers' experiments again",
     "serve": "run a whole fleet in the foreground",
     "status": "ask a broker how it is",

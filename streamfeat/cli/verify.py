@@ -39,7 +39,7 @@ def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[An
     InvalidArgument
         By the file's name: unreadable, objects, another shape, values that are not finite, another number of labels.
     """
-    X = _array(file, "features")
+    X = array_in(file, "features")
     try:
         check_features(X)
     except InvalidArgument as error:
@@ -47,7 +47,7 @@ def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[An
     if labels is None and file.suffix != ".npz":
         raise InvalidArgument(f"{file}: whose rows are they? Name a file of {len(X)} labels with --labels")
     where = labels or file
-    y = _array(where, "labels")
+    y = array_in(where, "labels")
     if y.shape != (len(X),):
         raise InvalidArgument(f"{where}: labels must have shape ({len(X)},) as {file} has {len(X)} rows, got {y.shape}")
     if y.dtype.kind not in "iuU":
@@ -57,7 +57,7 @@ def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[An
     return X, y
 
 
-def _array(file: Path, name: str) -> NDArray[Any]:
+def array_in(file: Path, name: str) -> NDArray[Any]:
     """The array of an .npy, or the one of that name in an .npz."""
     if file.suffix == ".npz":
         return next(iter(read_npz(file, str(file), [name]).values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,6 +22,8 @@ from streamfeat.fleet import ONE_THREAD, features_arguments, stateful_arguments
         "streamfeat worker features --bank digits-audio",
         "streamfeat worker learner",
         "streamfeat worker index --state-dir /var/lib/streamfeat",
+        "# codes of 32 bytes in place of features, in 256 lists",
+        "streamfeat worker index --factory IVF256,PQ32",
     ),
 )
 @click.argument("role", type=OneOf(["features", "learner", "index"]))
@@ -28,14 +31,20 @@ from streamfeat.fleet import ONE_THREAD, features_arguments, stateful_arguments
 @click.option(
     "--bank", "banks", multiple=True, help="Bank to serve: a name, a hash or a directory. Default: from the settings."
 )
+@click.option("--factory", help="FAISS factory string of an index larger than memory. Default: from the settings.")
 @with_settings
 def command(
     role: str,
     name: str | None,
     banks: tuple[str, ...],
+    factory: str | None,
     settings: Settings,
 ) -> None:
     """Become the worker: same process id, so that a service manager's notifications are right."""
+    if factory is not None:
+        if role != "index":
+            raise click.UsageError(f"--factory is for index workers, not for {role}")
+        settings = replace(settings, index=replace(settings.index, factory=factory))
     if role == "features":
         wanted = banks or tuple(settings.features.banks.split())
         if not wanted:

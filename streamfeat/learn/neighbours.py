@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound
 from streamfeat.learn.checks import Label, check_count, check_features, check_label
+from streamfeat.learn.distances import Float32s, check_metric, distances, held
 from streamfeat.learn.store import open_directory, save_directory
 
 FORMAT = "streamfeat-index-1"
-Metric = Literal["cosine", "l2"]
 Backend = Literal["exact", "faiss"]
-Float32s = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 ROUNDING = float(np.finfo(np.float32).eps) / 2
@@ -76,11 +75,9 @@ class NeighbourIndex:
     ) -> None:
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise InvalidArgument(f"dim must be an int over 0, got {dim!r}")
-        if metric not in get_args(Metric):
-            raise InvalidArgument(f"metric must be one of {', '.join(get_args(Metric))}, got {metric!r}")
         if backend not in get_args(Backend):
             raise InvalidArgument(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}")
-        self.dim, self.metric, self.backend, self.bank_hash = dim, metric, backend, bank_hash
+        self.dim, self.metric, self.backend, self.bank_hash = dim, check_metric(metric), backend, bank_hash
         self.centre = None if centre is None else check_features(np.asarray(centre)[None, :], dim)[0].astype(np.float64)
         self._rows = np.empty((0, dim), dtype=np.float32)  # room; the first len(self) hold entries
         self._squares = np.empty(0, dtype=np.float32)
@@ -101,6 +98,11 @@ class NeighbourIndex:
     def labels(self) -> list[Label | None]:
         """Labels of all entries, in the order of their ids."""
         return list(self._labels)
+
+    @property
+    def rows(self) -> Float32s:
+        """All entries as they are held (n, D), in the order of their ids."""
+        return self._rows[: len(self)]
 
     def add(
         self,
@@ -125,13 +127,7 @@ class NeighbourIndex:
             raise InvalidArgument(f"{len(rows)} features need {len(rows)} labels, got {len(labels)}")
         checked = [None if label is None else check_label(label) for label in labels]
         given = np.arange(self._next_id, self._next_id + len(rows)) if ids is None else np.asarray(ids)
-        new = given.astype(np.int64)
-        if (
-            given.shape != (len(rows),)
-            or given.dtype.kind not in "ui"
-            or (np.diff(new, prepend=self._next_id - 1) < 1).any()
-        ):
-            raise InvalidArgument(f"ids must be {len(rows)} rising ints from {self._next_id} up, got {ids!r}")
+        new = check_ids(given, len(rows), self._next_id)
         if len(rows) == 0:
             return new
         n = len(self)
@@ -187,16 +183,15 @@ class NeighbourIndex:
             for i, near in enumerate(
                 self._proposer.propose(queries[start : start + step], entries, self._squares, k), start
             ):
-                distances = self._measure(queries[i], near)
-                nearest = np.lexsort((self._ids[near], distances))[:k]
-                found.ids[i], found.distances[i] = self._ids[near[nearest]], distances[nearest]
+                measured = distances(queries[i], (entries[at] for at in near), self.metric)
+                nearest = np.lexsort((self._ids[near], measured))[:k]
+                found.ids[i], found.distances[i] = self._ids[near[nearest]], measured[nearest]
                 found.labels.append([self._labels[at] for at in near[nearest]])
         return found
 
     def check_bank(self, bank_hash: str | None) -> None:
         """Raise `BankMismatch`, naming both, where features are said to be of another bank than those stored."""
-        if None not in (bank_hash, self.bank_hash) and bank_hash != self.bank_hash:
-            raise BankMismatch(f"this index holds features of bank {self.bank_hash}, got one of bank {bank_hash}")
+        check_bank(self.bank_hash, bank_hash)
 
     def save(self, path: Path) -> None:
         """Write the index as a new directory, whole or not at all."""
@@ -237,27 +232,22 @@ class NeighbourIndex:
         return index
 
     def _prepare(self, features: ArrayLike, bank_hash: str | None) -> Float32s:
-        """Features as they are held, contiguous; each row for itself."""
         self.check_bank(bank_hash)
-        rows = check_features(features, self.dim)
-        if self.metric == "l2" and self.centre is None:
-            return np.ascontiguousarray(rows, dtype=np.float32)
-        exact = rows.astype(np.float64)
-        if self.centre is not None:
-            exact -= self.centre
-        if self.metric == "cosine":
-            norms = np.array([np.sqrt(row @ row) for row in exact])
-            exact /= np.where(norms > 0, norms, 1.0)[:, None]
-        return exact.astype(np.float32)
+        return held(check_features(features, self.dim), self.metric, self.centre)
 
-    def _measure(self, query: Float32s, near: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Distances to the entries at `near`, one at a time: sums of one length in one order."""
-        exact = query.astype(np.float64)
-        rows = (self._rows[at].astype(np.float64) for at in near)
-        if self.metric == "cosine":
-            return np.array([min(max(1.0 - float(row @ exact), 0.0), 2.0) for row in rows])
-        offsets = (row - exact for row in rows)
-        return np.array([float(np.sqrt(offset @ offset)) for offset in offsets])
+
+def check_bank(held_hash: str | None, given_hash: str | None) -> None:
+    """Raise `BankMismatch` where both are known and differ."""
+    if None not in (given_hash, held_hash) and given_hash != held_hash:
+        raise BankMismatch(f"this index holds features of bank {held_hash}, got one of bank {given_hash}")
+
+
+def check_ids(ids: NDArray[Any], n: int, least: int) -> Ids:
+    """n ids that rise and start at `least` or later, as int64."""
+    new = ids.astype(np.int64)
+    if ids.shape != (n,) or ids.dtype.kind not in "ui" or (np.diff(new, prepend=least - 1) < 1).any():
+        raise InvalidArgument(f"ids must be {n} rising ints from {least} up, got {ids!r}")
+    return new
 
 
 class _Proposer(Protocol):

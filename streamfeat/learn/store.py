@@ -2,6 +2,7 @@
 
     <path>/<NAME>.json     the fields, the dtype, shape and SHA-256 of each array's file, and the SHA-256 of all that
     <path>/<array>.npy     one file an array
+    <path>/<file>          one that another library writes, its SHA-256 with the others
 
 Nothing is used before its hash is right, so a changed count, dimension or offset is refused, not followed.
 """
@@ -10,21 +11,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfeat.directory import write_directory, write_file
+from streamfeat.directory import force_file, write_directory, write_file
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def save_directory(path: Path, name: str, fields: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write `fields` (JSON values) and `arrays` as the directory `path`.
+def save_directory(
+    path: Path,
+    name: str,
+    fields: Mapping[str, Any],
+    arrays: Arrays,
+    files: Mapping[str, Callable[[Path], None]] | None = None,
+) -> None:
+    """Write `fields` (JSON values) and `arrays` as the directory `path`, and `files`, by name who writes each.
 
     Raises
     ------
@@ -37,12 +44,16 @@ def save_directory(path: Path, name: str, fields: Mapping[str, Any], arrays: Arr
     with write_directory(path) as partial:
         entries = {key: _write_array(partial / f"{key}.npy", array) for key, array in arrays.items()}
         manifest = {**fields, "arrays": entries}
+        for file, write in (files or {}).items():
+            write(partial / file)
+            force_file(partial / file)
+            manifest.setdefault("files", {})[file] = _file_digest(partial / file)
         manifest["sha256"] = _digest(manifest)
         write_file(partial / f"{name}.json", _text(manifest))
 
 
 def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The fields and arrays that `save_directory` wrote.
+    """The fields and arrays that `save_directory` wrote; files of others are as they were, and are left to them.
 
     Raises
     ------
@@ -62,6 +73,8 @@ def open_directory(path: Path, name: str) -> tuple[dict[str, Any], dict[str, NDA
     # the text as well: not even a space is another one
     if not isinstance(manifest, dict) or text != _text(manifest) or manifest.pop("sha256", None) != _digest(manifest):
         raise ConfigError(f"{path / name}.json is not what was saved (its hash differs); {_way_out(name)}")
+    for file, digest in manifest.pop("files", {}).items():
+        _check_file(path / file, digest, name)
     arrays = {key: _read_array(path / f"{key}.npy", entry, name) for key, entry in manifest.pop("arrays").items()}
     return manifest, arrays
 
@@ -84,13 +97,18 @@ def _write_array(file: Path, array: NDArray[Any]) -> dict[str, Any]:
 
 
 def _read_array(file: Path, entry: Mapping[str, Any], name: str) -> NDArray[Any]:
+    _check_file(file, entry["sha256"], name)
+    array: NDArray[Any] = np.load(file, allow_pickle=False)
+    return array
+
+
+def _check_file(file: Path, digest: str, name: str) -> None:
     try:
-        if _file_digest(file) != entry["sha256"]:
-            raise ConfigError(f"{file} is not what was saved (its hash differs); {_way_out(name)}")
-        array: NDArray[Any] = np.load(file, allow_pickle=False)
+        found = _file_digest(file)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error}); {_way_out(name)}") from error
-    return array
+    if found != digest:
+        raise ConfigError(f"{file} is not what was saved (its hash differs); {_way_out(name)}")
 
 
 def _file_digest(file: Path) -> str:

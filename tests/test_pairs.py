@@ -47,6 +47,9 @@ def test_threads_share_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pairs, "n_cores", lambda n=n_threads: n)
         seen: list[int] = []
         of = rows(70, 4)
+        assert len(of.shares()) == n_threads
+        corners = sorted(corner for share in of.shares() for corner in share)
+        assert corners == [(0, 0), (0, 32), (0, 64), (32, 32), (32, 64), (64, 64)]
         scan = of.scan(np.ones(BINS, np.bool_), seen.append)
         found.append((scan.counts.tolist(), scan.rate(100, slice(0, BINS)), sum(seen), len(seen)))
     assert found[0] == found[1] == found[2]

@@ -12,6 +12,9 @@ from streamfeat.bench.fleet import QUICK as QUICK_FLEET
 from streamfeat.bench.fleet import Plan as FleetPlan
 from streamfeat.bench.fleet import bench_fleet
 from streamfeat.bench.kernels import QUICK, Plan, bench_kernels
+from streamfeat.bench.pairs import QUICK as QUICK_PAIRS
+from streamfeat.bench.pairs import Plan as PairsPlan
+from streamfeat.bench.pairs import bench_pairs
 from streamfeat.bench.peers import QUICK as QUICK_PEERS
 from streamfeat.bench.peers import Extent, bench_peers
 from streamfeat.bench.plots import draw_fleet, draw_kernels, draw_peers
@@ -130,6 +133,22 @@ def peers(quick: bool, data: Path | None, plot: Path | None, json_to: str | None
     _picture(plot, json_to, lambda file: draw_peers(file, report))
 
 
+@command.command(
+    help="`streamfeat verify` on 10^9 pairs of rows of 64 numbers, beside sgemm of the same pairs in as many threads, "
+    "turn about.",
+    epilog=examples(
+        "streamfeat bench verify --quick",
+        "streamfeat bench verify --json verify.json",
+    ),
+)
+@click.option("--quick", is_flag=True, help="5 x 10^7 pairs, in seconds.")
+@json_option
+def verify(quick: bool, json_to: str | None) -> None:
+    """Run it and print both times."""
+    report = bench_pairs(QUICK_PAIRS if quick else PairsPlan(), lambda what: click.echo(what, err=True))
+    emit(report, json_to, lambda: show_pairs(report))
+
+
 def _picture(plot: Path | None, json_to: str | None, draw: Callable[[Path], None]) -> None:
     """A picture where it is wanted: in a file of its own, or beside the JSON file if there is one."""
     if plot is None and json_to not in (None, "-") and Path(str(json_to)).is_file() and may_draw():
@@ -176,6 +195,15 @@ def show_peers(report: dict[str, Any]) -> None:
     for note in report["notes"]:
         click.echo(f"note: {note}")
     click.echo(f"{report['clock']}; {report['wall_s']} s")
+
+
+def show_pairs(report: dict[str, Any]) -> None:
+    """Both times, of the wall clock and of CPU, with their ratios."""
+    click.echo(f"{report['pairs']:,} pairs of {report['d']} numbers, {report['n_threads']} threads")
+    click.echo(f"{'':8}{'verify s':>10}{'sgemm s':>10}   ratio")
+    for name, of, ratio in (("wall", "wall_s", "ratio"), ("CPU", "cpu_s", "cpu_ratio")):
+        spread = "{median:.2f} ({min:.2f} to {max:.2f})".format(**report[ratio])
+        click.echo(f"{name:8}{report['verify'][of]:10.2f}{report['sgemm'][of]:10.2f}   {spread}")
 
 
 def show_templates(report: dict[str, Any]) -> None:

@@ -30,16 +30,21 @@ def bin_scores(scores: Floats, spans: Ints, wanted: NDArray[np.uint8], counts: I
         up to the third impostors; the others are no pairs
     wanted : (BINS,) uint8
     counts : (2, BINS) int64, added to: genuine, impostors
-    found : (2, r c) int32, places i c + j of scores in wanted bins, and their bins; only as many columns are written
+    found : (2, r c) int32, places i c + j of scores in wanted bins, and their bins; what lies behind
+        those is of no meaning
     """
     n = 0
     for i in range(scores.shape[0]):
         for side in range(2):
-            # of a slice and with an unsigned bin no index is asked whether it counts from the end: half the time
+            # of slices and with an unsigned bin no index is asked whether it counts from the end: half the time
             row, own = scores[i, spans[i, side] : spans[i, side + 1]], counts[side]
             place = i * scores.shape[1] + spans[i, side]
+            # all bins of a row first, several at a time, where those that are found will overwrite them
+            bins = found[1, n : n + len(row)]
             for j in range(len(row)):
-                b = np.uint32(np.int32((row[j] + _OFFSET) * _PER_WIDTH))
+                bins[j] = np.int32((row[j] + _OFFSET) * _PER_WIDTH)
+            for j in range(len(row)):
+                b = np.uint32(bins[j])
                 own[b] += 1
                 if wanted[b]:
                     found[0, n] = place + j

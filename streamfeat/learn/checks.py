@@ -95,6 +95,11 @@ def group_numbers(groups: Sequence[object] | NDArray[Any], n: int) -> tuple[NDAr
     """
     if len(groups) != n:
         raise InvalidArgument(f"{n} features need {n} groups, got {len(groups)}")
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iuU" and groups.ndim == 1:
+        # of one type: a name is looked at once, however many rows it has
+        kinds, first, places = np.unique(groups, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return np.argsort(order)[places], [check_label(kind, "group") for kind in kinds[order]]
     index: dict[Label, int] = {}
     numbers = [index.setdefault(check_label(group, "group"), len(index)) for group in groups]
     return np.asarray(numbers, dtype=np.intp), list(index)

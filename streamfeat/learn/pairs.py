@@ -36,7 +36,7 @@ DIGITS = 12
 MOST_THREADS = 8
 """Of a scan: each holds 13 MB."""
 
-SAMPLE = 4096
+SAMPLE = 8192
 """Rows whose pairs make the guess."""
 
 SAMPLE_DEVIATIONS = 8.0
@@ -65,10 +65,7 @@ class Pairs:
 
     def scan(self, wanted: NDArray[np.bool_], advance: Advance = lambda _: None) -> Scan:
         """Count all pairs by bin, and score those in wanted bins in float64; `advance` hears of each block's pairs."""
-        rows, starts = self.U.astype(np.float32), range(0, len(self.U), BLOCK)
-        corners = [(top, left) for top in starts for left in starts if left >= top]
-        n_threads = min(n_cores(), MOST_THREADS)
-        shares = [corners[first::n_threads] for first in range(n_threads)]
+        rows, shares = self.U.astype(np.float32), self.shares()
         one_at_a_time = Lock()
 
         def tell(n: int) -> None:
@@ -76,13 +73,21 @@ class Pairs:
                 advance(n)
 
         with one_blas_thread():
-            scans = list(in_threads(lambda share: self._scan(rows, share, wanted, tell), shares, n_threads))
+            scans = list(in_threads(lambda share: self._scan(rows, share, wanted, tell), shares, len(shares)))
         return Scan.joined(scans)
 
+    def shares(self) -> list[Corners]:
+        """The blocks on and above the diagonal, by the places of their first pairs: some for each thread."""
+        starts, n_threads = range(0, len(self.U), BLOCK), min(n_cores(), MOST_THREADS)
+        corners = [(top, left) for top in starts for left in starts if left >= top]
+        return [corners[first::n_threads] for first in range(n_threads)]
+
     def _scan(self, rows: NDArray[np.float32], corners: Corners, wanted: NDArray[np.bool_], advance: Advance) -> Scan:
-        """The scan of some blocks of float32 rows, by the places of their first pairs."""
+        """The scan of some blocks of float32 rows."""
         counts, found = np.zeros((2, BINS), np.int64), np.empty((2, BLOCK * BLOCK), np.int32)
         room = np.empty(BLOCK * BLOCK, np.float32)
+        # rows of one label lie side by side
+        ends = np.searchsorted(self.numbers, self.numbers, side="right")
         bins_wanted, n_before = np.flatnonzero(wanted), 0
         kept = [_ties(np.empty(0), np.empty(0, np.bool_), np.empty(0, np.int32))]
         for top, left in corners:
@@ -90,9 +95,9 @@ class Pairs:
             shape = len(left_rows), len(right_rows)
             scores = room[: shape[0] * shape[1]].reshape(shape)
             np.matmul(left_rows, right_rows.T, out=scores)
-            spans = self._spans(top, left, shape)
+            spans = _spans(ends[top : top + BLOCK], top, left, shape)
             bin_scores(scores, spans, wanted.view(np.uint8), counts, found)
-            advance(int((spans[:, 2] - spans[:, 0]).sum()))
+            advance(shape[0] * shape[1] - (shape[0] * (shape[0] + 1) // 2 if top == left else 0))
             n_now = int(counts[:, bins_wanted].sum())
             if n_now > n_before:
                 places, bins = found[:, : n_now - n_before]
@@ -100,15 +105,6 @@ class Pairs:
                 kept.append(_ties(*self._exact(i + top, j + left), bins))
                 n_before = n_now
         return Scan(counts, *(np.concatenate(part) for part in zip(*kept, strict=True)))
-
-    def _spans(self, top: int, left: int, shape: tuple[int, int]) -> Ints:
-        """Where in each row of a block its genuine pairs begin, its impostors, and its end (r, 3); each pair once."""
-        numbers = self.numbers[top : top + shape[0]]
-        after = np.arange(top, top + shape[0]) + 1
-        # rows of one label lie side by side
-        ends = np.searchsorted(self.numbers, numbers, side="right")
-        spans = np.column_stack([after, ends, np.full(len(ends), left + shape[1])]) - left
-        return np.ascontiguousarray(spans.clip(0, shape[1]), dtype=np.int64)
 
     def _exact(self, i: Ints, j: Ints) -> tuple[Floats, NDArray[np.bool_]]:
         """Scores of pairs (k,), and whether they are genuine; one product a pair, the same wherever it lies."""
@@ -179,6 +175,19 @@ def scan_near(
         with progress("pairs, near the limits", len(pairs)) as advance:
             scan = pairs.scan(_together(windows), advance)
     return scan, windows
+
+
+def _spans(ends: NDArray[np.intp], top: int, left: int, shape: tuple[int, int]) -> Ints:
+    """Where in each row of a block its genuine pairs begin, its impostors, and its end (r, 3); each pair once.
+
+    `ends`, which do not fall, are where the rows of each row's label end.
+    """
+    spans = np.zeros((shape[0], 3), np.int64)
+    spans[:, 2] = shape[1]
+    if ends[-1] > left:
+        spans[:, 0] = np.arange(top + 1 - left, top + 1 - left + shape[0]).clip(0, shape[1])
+        spans[:, 1] = (ends - left).clip(0, shape[1])
+    return spans
 
 
 def _ties(

@@ -30,11 +30,11 @@ def test_every_descriptor_is_verified(album: Path, tmp_path: Path, monkeypatch: 
     names = {row["method"] for row in rows}
     assert {f"{name}, K = {k}" for name in ("MMIF max linear", "SVMs alone") for k in SIZES} < names
     assert all(0 <= row["mean"] <= 1 for row in rows)
-    assert len(report["claims"]) == 6
+    assert len(report["claims"]) == 7
 
 
 def test_claims_are_what_the_rows_say() -> None:
-    """Above at both rates, or it does not hold; 500 SVMs within .02 of 100."""
+    """Above at both rates, or it does not hold; 500 SVMs within .02 of 100, constrained subsets of free ones."""
 
     def holds(mmif: dict[str, float]) -> list[bool]:
         means = dict.fromkeys((faces.COSINE, faces.ALONE, faces.MEAN, faces.CONSTRAINED), 0.6)
@@ -46,6 +46,7 @@ def test_claims_are_what_the_rows_say() -> None:
         ]
         return [claim["holds"] for claim in faces._claims(rows)]
 
-    assert holds({faces.STRICT: 0.7, faces.LOOSE: 0.7}) == [True] * 6
-    assert holds({faces.STRICT: 0.5, faces.LOOSE: 0.7}) == [False] * 4 + [True, True]
-    assert holds({faces.STRICT: 0.5, faces.LOOSE: 0.5}) == [False] * 6
+    assert holds({faces.STRICT: 0.5, faces.LOOSE: 0.61})[-1]
+    assert holds({faces.STRICT: 0.7, faces.LOOSE: 0.7}) == [True] * 6 + [False]
+    assert holds({faces.STRICT: 0.5, faces.LOOSE: 0.7}) == [False] * 4 + [True, True, False]
+    assert holds({faces.STRICT: 0.5, faces.LOOSE: 0.5}) == [False] * 7

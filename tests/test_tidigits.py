@@ -77,3 +77,5 @@ def test_claims_are_what_the_rows_say() -> None:
 
     assert [claim["holds"] for claim in tidigits._claims(rows(0.95))] == [False, True, True, True]
     assert [claim["holds"] for claim in tidigits._claims(rows(0.85))] == [False, True, True, False]
+    split = [{**{k: v for k, v in row.items() if k != "n"}, "split": "men to women"} for row in rows(0.95)]
+    assert [claim["holds"] for claim in tidigits._claims([*rows(0.95), *split])][4:] == [False, True]

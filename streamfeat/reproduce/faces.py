@@ -20,6 +20,8 @@ STRICT, LOOSE = "0.1 % FAR", "1 % FAR"
 MAX, MEAN, ALONE = f"MMIF max linear, K = {K}", "MMIF mean linear", f"SVMs alone, K = {K}"
 CONSTRAINED, COSINE = "MMIF max linear, 5 against the rest", "cosine"
 N_SEEDS, N_SEEDS_FAST = 20, 3
+NEARLY = 0.02
+"""What "nearly" is taken for."""
 
 
 def measure_faces(run: Run) -> Findings:
@@ -63,7 +65,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return all(a > b for a, b, _ in both), f"VR of {name} and {other}, pixels: {figures}"
 
     least, most = (at(f"MMIF max linear, K = {k}") for k in (K, max(SIZES)))
-    patches = at(MAX, LOOSE, "patches"), at(COSINE, LOOSE, "patches")
+    patches, theirs, constrained = (at(name, LOOSE, "patches") for name in (MAX, COSINE, CONSTRAINED))
     return [
         claim("MMIF of raw pixels is above raw pixels.", *above(MAX, COSINE)),
         claim("MMIF is above the same SVMs without its invariant kernel (the ablation).", *above(MAX, ALONE)),
@@ -71,13 +73,18 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         claim("Free subsets are above constrained ones (5 subjects against the rest).", *above(MAX, CONSTRAINED)),
         claim(
             "100 SVMs nearly equal 500.",
-            abs(most - least) < 0.02,
-            f"VR at {LOOSE}, pixels: K = {K} {least:.3f}, K = {max(SIZES)} {most:.3f} (nearly: within .02)",
+            abs(most - least) < NEARLY,
+            f"VR at {LOOSE}, pixels: K = {K} {least:.3f}, K = {max(SIZES)} {most:.3f} (nearly: within {NEARLY})",
         ),
         claim(
             "MMIF of good descriptors is above these descriptors (VGG in the paper, orbits of patches here).",
-            patches[0] > patches[1],
-            f"VR at {LOOSE}, patches: {MAX} {patches[0]:.3f}, cosine {patches[1]:.3f}",
+            patches > theirs,
+            f"VR at {LOOSE}, patches: {MAX} {patches:.3f}, cosine {theirs:.3f}",
+        ),
+        claim(
+            "Of good descriptors constrained subsets nearly equal free ones.",
+            abs(patches - constrained) < NEARLY,
+            f"VR at {LOOSE}, patches: {MAX} {patches:.3f}, {CONSTRAINED} {constrained:.3f} (nearly: within {NEARLY})",
         ),
     ]
 

@@ -17,7 +17,7 @@ from streamfeat.learn.regression import RLSRegressor
 from streamfeat.learn.rls import RLS
 from streamfeat.learn.rows import Rows
 from streamfeat.learn.spectrum import Spectrum
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_rls import SHAPES, one_against_all, problem
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.folds import Folds
 from streamfeat.learn.rls import RLS
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_rls import one_against_all, problem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamfeat.learn.gram import gaussian, sigma_grid, squared_distances, values
-from tests import naive
+from tests import naive_learn as naive
 
 
 def test_gaussian_values_are_the_formula() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.kernelrls import KernelRegressor, KernelRLS
 from streamfeat.learn.rls import RLS, IllConditioned
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_regression import numbers
 from tests.test_rls import SHAPES, one_against_all, problem
 

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from streamfeat.errors import InvalidArgument, NotFound
 from streamfeat.learn.knn import KNN
 from streamfeat.learn.neighbours import NeighbourIndex
-from tests import naive
+from tests import naive, naive_learn
 
 points = st.tuples(st.integers(-2, 2), st.integers(-2, 2))
 
@@ -36,9 +36,9 @@ def test_votes_are_those_of_a_list(
     """Any rows with many ties, any k also over their number, both backends: the label a list would give."""
     labels = [int(c) for c in np.random.default_rng(seed).integers(0, 3, len(rows))]
     knn = KNN(k, votes=votes, backend=backend).fit(rows, labels)
-    twin = naive.NeighbourList("l2")
+    twin = naive_learn.NeighbourList("l2")
     twin.add(rows, labels)
-    expected = [naive.vote(twin.search(query, k), votes == "distance") for query in queries]
+    expected = [naive_learn.vote(twin.search(query, k), votes == "distance") for query in queries]
     scores, predicted = knn.scores(queries), knn.predict(queries)
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
     for row, answer, twin_answer in zip(scores, predicted, expected, strict=True):

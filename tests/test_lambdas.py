@@ -10,7 +10,7 @@ import pytest
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.lambdas import gurls_grid
 from streamfeat.learn.rls import RLS
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_rls import problem
 
 

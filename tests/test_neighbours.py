@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import BankMismatch, ConfigError, InvalidArgument, NotFound
 from streamfeat.learn.neighbours import NeighbourIndex
-from tests import naive
+from tests import naive_learn as naive
 
 DIM = 3
 vectors = st.lists(st.tuples(*[st.integers(-3, 3)] * DIM), min_size=1, max_size=4)

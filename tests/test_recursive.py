@@ -17,7 +17,7 @@ from streamfeat.learn.recursion import Recursion
 from streamfeat.learn.recursive import RecursiveRegressor, RecursiveRLS
 from streamfeat.learn.rls import RLS, IllConditioned
 from streamfeat.learn.store import open_directory, save_directory
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_regression import numbers
 from tests.test_rls import RIDGE_OF_30_ROWS, RIDGE_OF_150_ROWS, problem, repeated_columns
 

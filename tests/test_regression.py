@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.regression import RLSRegressor
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_rls import SHAPES
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.rls import RLS, IllConditioned
 from streamfeat.learn.spectrum import Spectrum
-from tests import naive
+from tests import naive_learn as naive
 
 SHAPES = [(12, 5), (5, 12), (8, 8)]  # primal, dual, the border (dual)
 

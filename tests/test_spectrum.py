@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.rls import RLS
 from streamfeat.learn.spectrum import Spectrum, leading_directions
-from tests import naive
+from tests import naive_learn as naive
 from tests.test_rls import SHAPES, one_against_all, problem
 
 

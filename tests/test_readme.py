@@ -46,6 +46,7 @@ RUN = {
     ".venv/bin/streamfeat stream path/to/tidigits",
     ".venv/bin/streamfeat stream path/to/fsdd.zip --leave-one-speaker-out",
     ".venv/bin/streamfeat push path/to/pictures --out features.npz",
+    ".venv/bin/streamfeat check path/to/pictures",
     ".venv/bin/streamfeat bank build digits-audio",
     ".venv/bin/streamfeat doctor",
 }

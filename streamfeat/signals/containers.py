@@ -5,6 +5,7 @@ AU             offset and length in the header
 Wave64         chunks named by GUIDs, 64-bit lengths that count their own 24 bytes
 CAF            chunks of 64-bit lengths; -1 is unknown
 Ogg            pages; the last one is marked as such
+FLAC           frames counted in its first block; 0 is unknown, which libsndfile cannot read to the end
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def plain_container(data: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
         _check_caf(data, name)
     elif data[:4] == b"OggS":
         _check_ogg(data, name)
+    elif data[:4] == b"fLaC":
+        _check_flac(data, name)
     return data, ()
 
 
@@ -177,6 +180,16 @@ def _check_ogg(data: bytes, name: str) -> None:
         raise InvalidArgument(
             f"{name}: the Ogg stream has no last page: {len(data)} bytes, {n_pages} whole pages are there; the file "
             "is cut short, copy it again"
+        )
+
+
+def _check_flac(data: bytes, name: str) -> None:
+    """The last 36 bits before the checksum of STREAMINFO, which comes first."""
+    (counted,) = struct.unpack_from(">Q", data.ljust(26, b"\0"), 18)
+    if len(data) >= 26 and not counted & 0xFFFFFFFFF:
+        raise InvalidArgument(
+            f"{name}: FLAC without its length (a piped file) is not read; write it to a file, or as WAV: "
+            "flac -d - < in.flac > out.wav"
         )
 
 

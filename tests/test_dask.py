@@ -14,11 +14,13 @@ import pytest
 
 from streamfeat.blocks import Done
 from streamfeat.dask import compute, connect, transform
+from streamfeat.dask.features import _Packed
 from streamfeat.delivery import Failure
 from streamfeat.errors import InvalidArgument, Unavailable
 from streamfeat.featuremap import FeatureMap
 from streamfeat.presets import ensure_bank
 from streamfeat.signals.pictures import Picture
+from streamfeat.signals.signal import Signal
 
 PICTURES = np.random.default_rng(3).integers(0, 256, (200, 20, 20), dtype=np.uint8)
 EMPTY = np.zeros((0, 0, 3), np.uint8)
@@ -60,6 +62,22 @@ def test_a_dead_worker_changes_nothing(fmap: FeatureMap, client: distributed.Cli
     expected = fmap.transform([item.read() for block in blocks for item in block])
     assert got.dtype == expected.dtype
     assert got.tobytes() == expected.tobytes()
+
+
+def test_signals_are_packed_bit_for_bit() -> None:
+    """Kinds, types, shapes, rates and names one after the other, also where a number begins at an odd byte."""
+    rng = np.random.default_rng(0)
+    signals = [
+        Signal("image", rng.integers(0, 256, (3, 5), dtype=np.uint8), name="grey"),
+        Signal("audio", rng.integers(-9, 9, 7, dtype=np.int16), 8000, "said"),
+        Signal("array", rng.normal(size=(2, 2))),
+    ]
+    got = list(_Packed.of(signals).signals())
+    assert [(g.kind, g.rate_hz, g.name, g.samples.dtype, g.samples.shape) for g in got] == [
+        (s.kind, s.rate_hz, s.name, s.samples.dtype, s.samples.shape) for s in signals
+    ]
+    assert [g.samples.tobytes() for g in got] == [s.samples.tobytes() for s in signals]
+    assert list(_Packed.of([]).signals()) == []
 
 
 def test_what_cannot_be_read_or_used_is_a_failure(fmap: FeatureMap, client: distributed.Client) -> None:

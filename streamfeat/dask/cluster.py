@@ -24,6 +24,22 @@ CONNECT_S = 30.0
 """For a scheduler to answer, and for its first worker to be there."""
 
 
+BANKS: dict[str, Any] = {"distributed.admin.large-graph-warning-threshold": "4 GiB"}
+"""A bank is sent as it is, and is larger than what Dask warns of."""
+
+LOCAL: dict[str, Any] = {
+    **BANKS,
+    "distributed.worker.profile.enabled": False,
+    "distributed.nanny.pre-spawn-environ": {
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1),
+        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+        "MALLOC_TRIM_THRESHOLD_": 64 << 20,
+    },
+}
+"""Workers of our own keep the memory of one block for the next: by Dask's settings its pages are faulted in anew each
+time. Nor do they look a hundred times a second at what they are at."""
+
+
 @contextmanager
 def connect(address: str = "local", n_workers: int | None = None) -> Iterator[distributed.Client]:
     """A client of the scheduler at this address, or of a cluster of its own, closed at the end.
@@ -40,9 +56,11 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
     Unavailable
         No scheduler answers there, or it has no worker.
     """
+    local = address == "local"
     with ExitStack() as stack:
+        stack.enter_context(dask.config.set(LOCAL if local else BANKS))
         where: Any = address
-        if address == "local":
+        if local:
             where = stack.enter_context(
                 distributed.LocalCluster(
                     n_workers=n_workers or n_cores(),
@@ -51,10 +69,10 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
                     silence_logs=50,
                 )
             )
-        # a bank is sent as it is, and is larger than what Dask warns of
-        stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "4 GiB"}))
         try:
-            client = stack.enter_context(distributed.Client(where, timeout=CONNECT_S, set_as_default=False))
+            # what workers give comes straight from them, not by way of the scheduler: here they can be reached
+            client = distributed.Client(where, timeout=CONNECT_S, set_as_default=False, direct_to_workers=local or None)
+            stack.enter_context(client)
             client.wait_for_workers(1, timeout=CONNECT_S)
         except (OSError, ValueError, TimeoutError) as error:
             raise Unavailable(

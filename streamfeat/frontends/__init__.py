@@ -86,6 +86,10 @@ class FrontEnd:
     _so_far: tuple[str, ...] = field(repr=False)
     """The entry, and each step, with all the stages before it: front ends that begin alike agree in these."""
 
+    def __reduce__(self) -> tuple[Callable[..., FrontEnd], tuple[list[dict[str, Any]]]]:
+        # to another process goes the spec; stages are built there
+        return make_front_end, (self.spec,)
+
     @property
     def d(self) -> int:
         """Length of the vectors."""

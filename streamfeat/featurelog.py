@@ -125,6 +125,7 @@ class FeatureLog:
             self._lock = _lock(_lock_of(self.path))
             opened.callback(os.close, self._lock)
             self._held = check_log(self.path)
+            self._is_whole = True
             # before the log itself: so a new one is known to hold nothing yet
             self._tally = TallyWriter(self.path, self._held)
             opened.callback(self._tally.close)
@@ -179,6 +180,8 @@ class FeatureLog:
                 self._read_meta()
         except sqlite3.OperationalError as error:
             raise Unavailable(f"{self.path} cannot be written: {error}; free the disk and try again") from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
         self._tally.say(self._held)
 
     def append(self, entries: Sequence[Entry], bank_hash: str) -> list[Receipt]:
@@ -192,6 +195,8 @@ class FeatureLog:
             Another dtype, width or type of label; NaN.
         Unavailable
             The disk is full or gone.
+        ConfigError
+            The file was damaged while it was open.
         """
         with self.transaction():
             return [self.put(entry, bank_hash) for entry in entries]
@@ -225,11 +230,11 @@ class FeatureLog:
         try:
             for at, *row, crc in self._db.execute(query, (after_id,)):
                 if crc != entry_checksum(row):
-                    raise damaged(self.path, f"entry {at} is not what was logged")
+                    raise self._damaged(f"entry {at} is not what was logged")
                 stream, seq, label, group, name, feature = row
                 yield at, Entry(stream, seq, np.frombuffer(feature, self.dtype), label, group, name)
         except sqlite3.DatabaseError as error:
-            raise damaged(self.path, str(error)) from error
+            raise self._damaged(str(error)) from error
 
     def features(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The features (n, D) of entries, in the order of the ids.
@@ -265,7 +270,7 @@ class FeatureLog:
         try:
             with closing(self._tally):
                 self._db.close()  # which brings the write-ahead log home
-            if not self._wal_left():
+            if self._is_whole and not self._wal_left():
                 seal(self.path)
         except (sqlite3.Error, OSError, Unavailable) as error:  # it stays unsealed: gone through at the next start
             log.warning("%s is closed without a seal: %s", self.path, error)
@@ -284,6 +289,11 @@ class FeatureLog:
                     self._write_meta({"format": FORMAT})
         except (sqlite3.Error, Unavailable) as error:
             raise ConfigError(f"{self.path} cannot be used: {error}") from error
+
+    def _damaged(self, what: str) -> ConfigError:
+        """The error for it; what was found damaged once is not sealed as whole."""
+        self._is_whole = False
+        return damaged(self.path, what)
 
     def _wal_left(self) -> bool:
         wal = self.path.with_name(self.path.name + "-wal")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from streamfeat.directory import write_file
 from streamfeat.errors import ConfigError, InvalidArgument, NotFound
+from streamfeat.signals.arrays import NPY_ERRORS
 
 TEXTS = ("names", "labels", "speakers")
 SUFFIXES = (".npy", ".zarr", ".parquet")
@@ -98,7 +99,7 @@ def read_features(place: Path) -> FeatureSet:
         bank = str(about["bank"])
     except FileNotFoundError as error:
         raise NotFound(f"{place}: no features that `streamfeat featurize` wrote ({error})") from error
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise ConfigError(f"{place}: features that cannot be read ({error}); run featurize again") from error
     lengths = {len(text) for text in texts.values()} | {rows.shape[0]}
     if len(rows.shape) != 2 or len(lengths) != 1:

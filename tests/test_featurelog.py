@@ -256,6 +256,26 @@ def test_an_entry_changed_behind_our_back_is_refused(tmp_path: Path) -> None:
         FeatureLog(path)
 
 
+def test_damage_to_an_open_log_is_named(tmp_path: Path) -> None:
+    """Pages written over while it is open: the next batch, or whoever reads, is told; nothing is taken for stored."""
+    path = tmp_path / "log"
+    with FeatureLog(path) as log:
+        log.append([entry(i, width=900) for i in range(40)], BANK)
+        log._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with path.open("r+b") as file:
+            n_bytes = file.seek(0, os.SEEK_END)
+            file.seek(4096)  # after the schema
+            file.write(b"\xaa" * (n_bytes - 4096))
+        log._db.execute("PRAGMA shrink_memory")  # what it remembers of the pages
+        for act in (lambda: log.append([entry(41, width=900)], BANK), lambda: list(log.read())):
+            with pytest.raises(ConfigError, match=r"log is damaged.*it is kept as it is: copy it again"):
+                act()
+        assert len(log) == 40
+    assert not path.with_name("log.seal").exists()
+    with pytest.raises(ConfigError, match="is damaged"):
+        FeatureLog(path)
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
 from itertools import takewhile
 from pathlib import Path
 
@@ -9,8 +15,9 @@ import numpy as np
 import pytest
 
 from streamfeat.config import load_settings
-from streamfeat.doctor import Check, examine
+from streamfeat.doctor import Check, _clock, examine
 from streamfeat.featurelog import Entry, FeatureLog
+from streamfeat.keys import save_key
 from streamfeat.learn.rls import RLS
 from streamfeat.model import Model, save_version
 from tests.terminal import Terminal
@@ -54,7 +61,7 @@ def test_a_run_directory_too_long_for_sockets(cli: Terminal, length: int) -> Non
         f"FAIL front endpoint: ipc path of {len(f'{run_dir}/front.sock')} bytes, but a unix socket takes at most 107"
         in ran.out
     )
-    assert ran.out.count("FAIL") == (2 if length == 90 else 3)
+    assert ran.out.count("FAIL") == (3 if length == 90 else 4)
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
@@ -131,3 +138,108 @@ def test_a_failed_check_has_a_remedy(tmp_path: Path) -> None:
     bad = checks(run_dir=tmp_path / "file" / ("x" * 120), state_dir=tmp_path / "file", bank_dir=tmp_path / "file" / "b")
     assert sum(not check.ok for check in bad.values()) >= 5
     assert all(check.remedy for check in bad.values() if not check.ok)
+
+
+def test_a_socket_and_who_may_use_it(tmp_path: Path) -> None:
+    """Open to all: told with chmod. Something else at its place: named. One of this user: its mode is shown."""
+    folder = Path(tempfile.mkdtemp(prefix="sf-"))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "front.sock"))
+        (folder / "front.sock").chmod(0o666)
+        (folder / "back.sock").write_text("")
+        found = checks(run_dir=folder, state_dir=tmp_path)
+        assert not found["front endpoint"].ok
+        assert "mode 0666: it lets in everybody" in found["front endpoint"].found
+        assert f"chmod o= {folder / 'front.sock'}" in found["front endpoint"].remedy
+        assert "is there and no socket" in found["back endpoint"].found
+        assert found["admin endpoint"] == Check("admin endpoint", True, f"ipc://{folder}/admin.sock")
+        (folder / "front.sock").chmod(0o660)
+        assert checks(run_dir=folder, state_dir=tmp_path)["front endpoint"].found.endswith(", mode 0660")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="being another user needs root")
+def test_a_socket_of_others(tmp_path: Path) -> None:
+    """A front that this user may not connect to, with the group to join; the doors of operators are no fault."""
+    folder = Path(tempfile.mkdtemp(prefix="sf-"))
+    folder.chmod(0o755)
+    for name in ("front.sock", "admin.sock"):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / name))
+            (folder / name).chmod(0o600)  # this user's group is still root's
+    os.seteuid(65534)
+    try:
+        found = checks(run_dir=folder, state_dir=tmp_path)
+    finally:
+        os.seteuid(0)
+    assert not found["front endpoint"].ok
+    assert "usermod -aG root NAME" in found["front endpoint"].remedy
+    assert 'front_mode = "0660"' in found["front endpoint"].remedy
+    assert found["admin endpoint"].ok
+    shutil.rmtree(folder)
+
+
+def test_keys(tmp_path: Path) -> None:
+    """None where TCP needs them, one that all may read, one that is no key, a folder with one that cannot be read."""
+
+    def keys(front: str = "", **auth: str) -> Check:
+        given = {"fleet": {"front": front or f"ipc://{tmp_path}/front.sock"}, "auth": auth}
+        return next(c for c in examine(load_settings({}, arguments=given), {}) if c.name == "keys")
+
+    assert keys().ok
+    bare = keys("tcp://127.0.0.1:5555")
+    assert not bare.ok
+    assert "front over TCP" in bare.found
+    assert "keygen" in bare.remedy
+    assert keys("tcp://127.0.0.1:5555", insecure="true").ok
+    key, public = save_key(tmp_path / "keys", "laptop", ("encode",))
+    assert keys("tcp://127.0.0.1:5555", key=str(key), server=str(public)).ok
+    assert keys(authorised=str(tmp_path / "keys")).ok
+    key.chmod(0o644)
+    assert "its mode is 0644" in keys(key=str(key)).found
+    assert "no secret half" in keys(key=str(public)).found
+    (tmp_path / "keys" / "other.pub").write_text("nothing")
+    assert "shut out" in keys(authorised=str(tmp_path / "keys")).remedy
+    assert not keys(authorised=str(tmp_path / "none")).ok
+
+
+def test_ports(tmp_path: Path) -> None:
+    """Free, in use by others, of another machine, and no address at all; the page goes elsewhere by itself."""
+    with socket.socket() as taken, socket.socket() as free:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        free.bind(("127.0.0.1", 0))
+        busy, left = (f"127.0.0.1:{each.getsockname()[1]}" for each in (taken, free))
+        free.close()
+        fleet = {"back": f"tcp://{left}", "admin": "tcp://192.0.2.1:5557", "front": f"ipc://{tmp_path}/none.sock"}
+        settings = load_settings({}, arguments={"fleet": fleet, "broker": {"metrics": busy}})
+        found = {check.name: check for check in examine(settings, {}, page=busy)}
+    assert found["back port"] == Check("back port", True, f"{left} is free")
+    assert found["admin port"].found.endswith("another machine's")
+    assert not found["metrics port"].ok
+    assert f"ss -ltnp sport = :{busy.rpartition(':')[2]}" in found["metrics port"].remedy
+    assert found["page port"].ok
+    settings = load_settings({}, arguments={"fleet": fleet, "broker": {"metrics": "127.0.0.1:nine"}})
+    assert not {check.name: check for check in examine(settings, {})}["metrics port"].ok
+
+
+def test_a_clock_that_is_behind(tmp_path: Path) -> None:
+    """An hour before the package was written: numba would not see that a kernel was changed."""
+    (tmp_path / "a.py").write_text("")
+    written = (tmp_path / "a.py").stat().st_mtime
+    assert _clock(tmp_path, written + 1).ok
+    behind = _clock(tmp_path, written - 3600)
+    assert not behind.ok
+    assert "timedatectl" in behind.remedy
+
+
+def test_few_processes() -> None:
+    """A limit that a fleet would meet: told with what raises it. In a process of its own, for it is not taken back."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (50, 50))\n"
+        "from streamfeat.doctor import _tasks\n"
+        "print(_tasks())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert "ok=False" in done.stdout
+    assert "ulimit -u" in done.stdout

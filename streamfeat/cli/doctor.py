@@ -13,6 +13,7 @@ from streamfeat.cli.guidance import examples
 from streamfeat.config import Settings
 from streamfeat.doctor import examine
 from streamfeat.errors import EXIT_CONFIG, EXIT_OK
+from streamfeat.page.address import LISTEN
 
 
 @click.command(
@@ -26,7 +27,7 @@ from streamfeat.errors import EXIT_CONFIG, EXIT_OK
 @json_option
 def command(settings: Settings, json_to: str | None) -> int:
     """Print every check with its remedy; 78 when one failed."""
-    checks = [asdict(check) for check in examine(settings, os.environ)]
+    checks = [asdict(check) for check in examine(settings, os.environ, page=LISTEN)]
     ok = all(check["ok"] for check in checks)
     emit({"ok": ok, "checks": checks}, json_to, lambda: _print(checks))
     return EXIT_OK if ok else EXIT_CONFIG

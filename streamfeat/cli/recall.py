@@ -77,7 +77,7 @@ def _show(report: dict[str, Any]) -> None:
     """An index a line, the exact one first."""
     click.echo(
         f"{report['rows']} rows of {report['numbers']}, {report['queries']} queries, {report['metric']}; "
-        "distance: mean error of the codes' own"
+        "distance: mean error of the codes' own, but for a factor"
     )
     width = max(len("exact"), *(len(each["factory"]) for each in report["indexes"]))
     k = report["k"]

@@ -24,7 +24,8 @@ class Recall:
     recall_1, recall_k : float
         Parts of the nearest, and of the k nearest, that are found; whatever is as near counts as well.
     distance_error : float
-        Mean of |d' - d| / d over what is found by the codes alone: d' is their distance, d the true one.
+        Mean of |c d' - d| / d over what is found by the codes alone: d' is their distance, d the true one, and c makes
+        their means equal (a common factor, as of directions that are fewer, changes no order).
     ms_per_query, build_s, bytes_per_entry : float
         What it takes; bytes in memory, without labels.
     """
@@ -90,11 +91,13 @@ def recall(X: NDArray[Any], queries: NDArray[Any], truth: Truth, recipe: Recipe,
 
 
 def _distance_error(X: NDArray[Any], queries: NDArray[np.float32], found: Neighbours, metric: str) -> float:
-    errors = [np.zeros(0)]
-    for query, ids, said in zip(queries, found.ids, found.distances, strict=True):
-        there = ids > 0
-        true = distances(query, held(X[ids[there] - 1], metric), metric)
-        apart = true > 0
-        errors.append(np.abs(said[there][apart] - true[apart]) / true[apart])
-    together = np.concatenate(errors)
-    return float(together.mean()) if len(together) else 0.0
+    there = found.ids > 0
+    true = np.concatenate(
+        [
+            distances(query, held(X[ids[some] - 1], metric), metric)
+            for query, ids, some in zip(queries, found.ids, there, strict=True)
+        ]
+    )
+    apart = true > 0
+    said, true = found.distances[there][apart], true[apart]
+    return float(np.mean(np.abs(said * (true.sum() / said.sum()) - true) / true)) if said.sum() > 0 else 0.0

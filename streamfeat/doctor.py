@@ -273,9 +273,11 @@ def _kept(kind: str, state: Path) -> Check:
         n_entries = sum(check_log(log).n_entries for log in free)
         for folder in [log.parent for log in logs if versions(log.parent)]:
             latest(folder)
-    except (StreamfeatError, OSError) as error:
+    except OSError as error:
+        return Check(kind, False, str(error), "look again as the user that the fleet runs as, or mend the folder")
+    except StreamfeatError as error:
         remedy = f"the {kind} does not start before that is done; under systemd then `systemctl restart`"
-        return Check(kind, False, str(error), remedy)
+        return Check(kind, False, error.reason, remedy)
     in_use = f", {len(logs) - len(free)} in use" if len(free) < len(logs) else ""
     return Check(kind, True, f"{len(logs)} logs in {state}{in_use}, {n_entries} entries in the others")
 

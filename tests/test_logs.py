@@ -15,6 +15,7 @@ from streamfeat.workers.logs import Logs
 from streamfeat.errors import InvalidArgument, TooLarge
 from streamfeat.featurelog import Receipt
 from tests.test_learner import items, no_beat, spoken
+from tests.test_logcheck import killed
 
 
 def test_names_are_bounded(tmp_path: Path) -> None:
@@ -35,14 +36,20 @@ def test_names_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["learner", "index"])
-def test_a_damaged_log_stops_its_worker(tmp_path: Path, role: str) -> None:
+@pytest.mark.parametrize("left", ["closed", "killed"])
+def test_a_damaged_log_stops_its_worker(tmp_path: Path, role: str, left: str) -> None:
     """78, which systemd does not restart; log and `systemctl status` have the file and the ways out, in one line."""
-    logs = Logs(tmp_path / "state")
-    logs.append("words", items(spoken(4)[0]), no_beat, need_label=False)
-    logs.close()
-    damaged = tmp_path / "state" / "words" / "log.sqlite"
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
-    before = damaged.read_bytes()
+    log = damaged = tmp_path / "state" / "words" / "log.sqlite"
+    if left == "closed":
+        logs = Logs(tmp_path / "state")
+        logs.append("words", items(spoken(4)[0]), no_beat, need_label=False)
+        logs.close()
+    else:
+        killed(log)
+        damaged = log.with_name("log.sqlite-wal")
+    whole = damaged.read_bytes()
+    before = whole[:-2000] + bytes([whole[-2000] ^ 1]) + whole[-1999:]
+    damaged.write_bytes(before)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         words = ["--connect", f"ipc://{tmp_path}/back", "--name", role, "--state", str(tmp_path / "state")]
@@ -61,7 +68,7 @@ def test_a_damaged_log_stops_its_worker(tmp_path: Path, role: str) -> None:
     assert done.returncode == 78
     assert " 78\n" in re.findall(r"RestartPreventExitStatus=.*\n", unit.read_text())[0]
     for said in (told.removeprefix("STATUS="), done.stderr):
-        assert f"CONFIG: {damaged} is not what was closed" in said
+        assert f"CONFIG: {log} is {'not what was closed' if left == 'closed' else 'damaged'}" in said
         assert "copy it again from where it is whole, or move it" in said
     assert done.stderr.count("\n") == 1
     assert damaged.read_bytes() == before

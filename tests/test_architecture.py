@@ -68,6 +68,7 @@ WITHIN_LEVEL = {
     ("bankspec", "layer2"),
     ("bank", "streamtask"),
     ("layers", "outer"),
+    ("bench", "dask"),
 }
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "types", "misc"}

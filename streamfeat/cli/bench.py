@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from streamfeat.bench.cluster import QUICK as QUICK_CLUSTER
+from streamfeat.bench.cluster import Plan as ClusterPlan
+from streamfeat.bench.cluster import bench_dask
 from streamfeat.bench.fleet import QUICK as QUICK_FLEET
 from streamfeat.bench.fleet import Plan as FleetPlan
 from streamfeat.bench.fleet import bench_fleet
@@ -149,6 +152,22 @@ def verify(quick: bool, json_to: str | None) -> None:
     emit(report, json_to, lambda: show_pairs(report))
 
 
+@command.command(
+    help="20,000 digits through a local Dask cluster of two workers, beside two threads of this process, turn about on "
+    "the same two cores (extra: dask).",
+    epilog=examples(
+        "streamfeat bench dask --quick",
+        "streamfeat bench dask --json dask.json",
+    ),
+)
+@click.option("--quick", is_flag=True, help="2,048 digits, in under a minute.")
+@json_option
+def dask(quick: bool, json_to: str | None) -> None:
+    """Run it and print both times."""
+    report = bench_dask(QUICK_CLUSTER if quick else ClusterPlan(), lambda what: click.echo(what, err=True))
+    emit(report, json_to, lambda: show_cluster(report))
+
+
 def _picture(plot: Path | None, json_to: str | None, draw: Callable[[Path], None]) -> None:
     """A picture where it is wanted: in a file of its own, or beside the JSON file if there is one."""
     if plot is None and json_to not in (None, "-") and Path(str(json_to)).is_file() and may_draw():
@@ -195,6 +214,18 @@ def show_peers(report: dict[str, Any]) -> None:
     for note in report["notes"]:
         click.echo(f"note: {note}")
     click.echo(f"{report['clock']}; {report['wall_s']} s")
+
+
+def show_cluster(report: dict[str, Any]) -> None:
+    """Both rates, their ratios, and whether the features are the same."""
+    same = "the same to the bit" if report["equal"] else "NOT the same"
+    click.echo(f"{report['items']} digits, {report['bank']}, {report['numbers']} numbers each: features {same}")
+    for name in ("cluster", "threads"):
+        of = report[name]
+        click.echo(f"{name:10}{of['wall_s']:9.2f} s{of['items_per_s']:9.0f}/s, CPU {of['cpu_s']:.2f} s")
+    for name, ratio in (("wall", "ratio"), ("CPU", "cpu_ratio")):
+        click.echo(f"{name} ratio " + "{median:.2f} ({min:.2f} to {max:.2f})".format(**report[ratio]))
+    click.echo(f"cluster started in {report['start_s']} s; load average {report['load_average']}; {report['wall_s']} s")
 
 
 def show_pairs(report: dict[str, Any]) -> None:

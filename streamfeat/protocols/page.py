@@ -49,14 +49,14 @@ def hashes_of(report: Mapping[str, Any], request: Request) -> dict[str, str]:
 
 
 def rows_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each method and column; the number of training items that a column tells is a setting."""
+    """A row for each method and column, whose metric says what was asked; how many items trained is a setting."""
     rows = []
     for method, figures in report["methods"].items():
         for column, mean in figures["accuracy"].items():
             found = COUNTED.fullmatch(column)
             setting = {f"{found['what']}s": int(found["n"])} if found else {}
-            rest = found["rest"] if found else column
-            rows.append({"method": method, **setting, "metric": rest, "mean": mean, "sd": figures["sd"][column]})
+            asked = found["rest"] if found else column
+            rows.append({"method": method, **setting, "metric": asked, "mean": mean, "sd": figures["sd"][column]})
     return rows
 
 
@@ -85,7 +85,7 @@ def panels_of(rows: Sequence[dict[str, Any]], what: str) -> tuple[list[dict[str,
     Returns
     -------
     rows : list of dict
-        Of the curves as they were; of the bars each with its column in its method's name, under the metric `what`.
+        Their metric is `what`: of the curves with what was asked, of the bars with that in the method's name.
     panels : list of Panel
     """
     counts: dict[tuple[str, str], set[int]] = {}
@@ -93,9 +93,9 @@ def panels_of(rows: Sequence[dict[str, Any]], what: str) -> tuple[list[dict[str,
         for setting in ("labels", "takes"):
             if setting in row:
                 counts.setdefault((row["metric"], setting), set()).add(row[setting])
-    panels = [Panel(metric, metric, setting, "x") for (metric, setting), some in counts.items() if len(some) > 1]
-    curves = {panel.metric for panel in panels}
-    kept = [row for row in rows if row["metric"] in curves]
+    curves = {asked: setting for (asked, setting), some in counts.items() if len(some) > 1}
+    panels = [Panel(f"{what}, {asked}", f"{what}, {asked}", setting, "x") for asked, setting in curves.items()]
+    kept = [{**row, "metric": f"{what}, {row['metric']}"} for row in rows if row["metric"] in curves]
     bars = [
         {**row, "method": f"{row['method']}: {row['metric']}", "metric": what}
         for row in rows

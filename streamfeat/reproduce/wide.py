@@ -2,7 +2,8 @@
 
 For D numbers there are 8 D^2 bytes, 7.2 GB at D = 30,000, and no second such array: sums are kept in the upper triangle
 and on a diagonal of their own, factors are written to the lower one. Rows are never all there. n D^2 operations for the
-sums, D^3 / 3 for each lambda: at D = 30,000 and 50 GFLOP/s a quarter of an hour, and three minutes.
+sums, D^3 / 3 for each lambda: at D = 30,000, 50,000 rows and the 50 GFLOP/s of one core a quarter of an hour, and three
+minutes; an hour in all.
 """
 
 from __future__ import annotations

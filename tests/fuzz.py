@@ -28,6 +28,7 @@ from pathlib import Path
 from types import FunctionType
 
 import numpy as np
+import soundfile
 
 from streamfeat.errors import CallerError
 from streamfeat.inspection import check_bytes
@@ -86,12 +87,23 @@ _WAVS = [
     riff(pcm_format(8000, order=">"), RAMP.astype(">i2").tobytes(), form=b"RIFX"),
     riff(pcm_format(8000, n_bytes=1, tag=7), bytes(range(256)), data_size=0xFFFFFFFF),
 ]
+
+
+def _piped_flac() -> bytes:
+    """Two frames and no length."""
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(5000, np.int16), 8000, format="FLAC", subtype="PCM_16")
+    whole = buffer.getvalue()
+    return whole[:21] + bytes([whole[21] & 0xF0]) + bytes(4) + whole[26:]
+
+
 _CONTAINERS = [
     b"FORM\0\0\0\x40AIFFCOMM\0\0\0\x12" + bytes(18) + b"SSND\0\0\0\x10" + bytes(16),
     b".snd" + struct.pack(">IIIII", 24, 16, 3, 8000, 1) + bytes(16),
     b"caff\0\1\0\0desc" + struct.pack(">q", 32) + bytes(32) + b"data" + struct.pack(">q", 8) + bytes(8),
     b"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\0\0" + bytes(24) + b"data" + bytes(12) + struct.pack("<Q", 24),
     b"OggS\0\x04" + bytes(20) + b"\x02\x03\x04" + bytes(7),
+    _piped_flac(),
 ]
 _MAPS = [b"P5 #c\n4 3 200\n" + bytes(12), b"P3\n1 1 9\n1 2 3", b"PF 1 2 -1.0\n" + bytes(24)]
 _NUMBERS = np.arange(60, dtype=np.uint8).reshape(5, 4, 3)

@@ -174,15 +174,6 @@ def test_au_is_read_from_its_offset_to_its_length(order: str, n_bytes: int, offs
     assert ("piped" in " ".join(recording.warnings)) == (size is not None)
 
 
-def test_flac_without_its_length_is_told() -> None:
-    """As an encoder leaves it that wrote into a pipe; libsndfile says only that it cannot seek."""
-    data = bytearray(written("FLAC", "PCM_16"))
-    data[21] &= 0xF0
-    data[22:26] = bytes(4)
-    with pytest.raises(InvalidArgument, match=r"^f: FLAC without its length \(a piped file\)"):
-        decode_audio(bytes(data), name="f")
-
-
 def test_an_au_header_is_24_bytes_at_least() -> None:
     """Samples cannot begin within it."""
     with pytest.raises(InvalidArgument, match="says that it has 8 bytes"):

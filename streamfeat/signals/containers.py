@@ -5,7 +5,7 @@ AU             offset and length in the header
 Wave64         chunks named by GUIDs, 64-bit lengths that count their own 24 bytes
 CAF            chunks of 64-bit lengths; -1 is unknown
 Ogg            pages; the last one is marked as such
-FLAC           frames counted in its first block; 0 is unknown, which libsndfile cannot read to the end
+FLAC           samples counted in its first block; 0 is unknown: see `flac`
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 
 from streamfeat.errors import InvalidArgument
+from streamfeat.signals.flac import MAGIC, plain_flac
 from streamfeat.signals.riff import names_chunk
 
 W64_MAGIC = b"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00"
@@ -45,14 +46,14 @@ def plain_container(data: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
         return _plain_aiff(data, name)
     if data[:4] in (b".snd", b"dns."):
         return _plain_au(data, name)
+    if data.startswith(MAGIC):
+        return plain_flac(data, name)
     if data.startswith(W64_MAGIC):
         _check_w64(data, name)
     elif data[:4] == b"caff":
         _check_caf(data, name)
     elif data[:4] == b"OggS":
         _check_ogg(data, name)
-    elif data[:4] == b"fLaC":
-        _check_flac(data, name)
     return data, ()
 
 
@@ -180,16 +181,6 @@ def _check_ogg(data: bytes, name: str) -> None:
         raise InvalidArgument(
             f"{name}: the Ogg stream has no last page: {len(data)} bytes, {n_pages} whole pages are there; the file "
             "is cut short, copy it again"
-        )
-
-
-def _check_flac(data: bytes, name: str) -> None:
-    """The last 36 bits before the checksum of STREAMINFO, which comes first."""
-    (counted,) = struct.unpack_from(">Q", data.ljust(26, b"\0"), 18)
-    if len(data) >= 26 and not counted & 0xFFFFFFFFF:
-        raise InvalidArgument(
-            f"{name}: FLAC without its length (a piped file) is not read; write it to a file, or as WAV: "
-            "flac -d - < in.flac > out.wav"
         )
 
 

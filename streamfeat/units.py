@@ -15,7 +15,10 @@ COMMAND = "/opt/streamfeat/venv/bin/streamfeat"
 
 UNIT_DIR = "etc/systemd/system"
 ROLES = ("broker", "features", "learner", "index")
-"""What a host may run of a fleet."""
+"""What a host runs of a fleet, unless told otherwise."""
+
+PAGE = "page"
+"""A role that a host has if it is asked for."""
 
 HIDDEN = ("/root", "/home", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - ProtectHome and PrivateTmp hide these
 
@@ -40,18 +43,20 @@ def render(
     n_workers : int
         Feature workers that the target starts.
     keys : str, optional
-        Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys, handed over by LoadCredential=.
+        Folder with broker.key, worker.key, page.key, broker.pub and authorised/: TCP with keys, handed over by
+        LoadCredential=.
     roles : collection of str
-        What this host runs of the fleet, of `ROLES`; all of it unless given. Units of the others are left out.
+        What this host runs of the fleet, of `ROLES` and `PAGE`; all `ROLES` unless given. Other units are left out.
 
     Raises
     ------
     ConfigError
         Fewer than one worker, no such role, or a path that systemd would not take.
     """
-    unknown = set(roles) - set(ROLES)
+    known = (*ROLES, PAGE)
+    unknown = set(roles) - set(known)
     if unknown or not roles:
-        raise ConfigError(f"a host runs one or more of {', '.join(ROLES)}, got {', '.join(sorted(unknown)) or 'none'}")
+        raise ConfigError(f"a host runs one or more of {', '.join(known)}, got {', '.join(sorted(unknown)) or 'none'}")
     if n_workers < 1:
         raise ConfigError(f"a fleet needs at least 1 feature worker, got {n_workers}")
     run = _quoted(command or own_command())
@@ -124,7 +129,7 @@ def _with_workers(target: str, n_workers: int) -> str:
 def _wanted(unit: str, roles: Collection[str]) -> bool:
     """Whether a host with these roles has this unit; what is warmed up is for feature workers."""
     role = re.split("[@.]", unit.removeprefix("streamfeat-"))[0]
-    return {"warmup": "features"}.get(role, role) in roles or role not in (*ROLES, "warmup")
+    return {"warmup": "features"}.get(role, role) in roles or role not in (*ROLES, PAGE, "warmup")
 
 
 def _without_others(unit: str, roles: Collection[str]) -> str:
@@ -147,19 +152,23 @@ LoadCredential=broker.key:{folder}/broker.key
 Environment=STREAMFEAT_AUTH__KEY=%d/broker.key
 Environment=STREAMFEAT_AUTH__AUTHORISED={folder}/authorised
 {_OPEN_NETWORK}"""
-    worker = f"""\
+    worker, page = (
+        f"""\
 [Service]
-LoadCredential=worker.key:{folder}/worker.key
+LoadCredential={name}.key:{folder}/{name}.key
 LoadCredential=broker.pub:{folder}/broker.pub
-Environment=STREAMFEAT_AUTH__KEY=%d/worker.key
+Environment=STREAMFEAT_AUTH__KEY=%d/{name}.key
 Environment=STREAMFEAT_AUTH__SERVER=%d/broker.pub
 {_OPEN_NETWORK}"""
+        for name in ("worker", "page")
+    )
     by_host = f"ExecStart=\nExecStart={run} worker features --name features-%l-%i\n"
     return {
         "streamfeat-broker.service": broker,
         "streamfeat-features@.service": worker + by_host,
         "streamfeat-learner.service": worker,
         "streamfeat-index.service": worker,
+        "streamfeat-page.service": page,
     }
 
 

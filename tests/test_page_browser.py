@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from PIL import Image
 
 from streamfeat.client import Client, Job
 from streamfeat.signals import open_corpus
+from tests.files import wav16
 from tests.terminal import Terminal
 from tests.webpage import WebPage, page_of
 
@@ -48,14 +50,14 @@ def page(served: Terminal, corpus: Path) -> Iterator[WebPage]:
         yield made
 
 
-def open_browser(home: Path) -> Chrome:
-    """A browser with nobody's profile, that finds nothing but this machine."""
+def open_browser(home: Path, *more: str) -> Chrome:
+    """A browser with nobody's profile, that finds nothing but this machine; `more` are options of its own."""
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
 
     options = ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
-    for word in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu", "window-size=1400,1500"):
+    for word in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu", "window-size=1400,1500", *more):
         options.add_argument(f"--{word}")
     options.add_argument(f"--user-data-dir={home}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -177,3 +179,36 @@ def test_a_dropped_picture_is_answered(browsers: tuple[Chrome, Chrome], tmp_path
     assert soon(lambda: "junk.png" in text_of(browser, "#said.bad"))
     said = [line for one in browsers for line in complaints(one) if "422" not in line]  # the junk's own status
     assert not said
+
+
+def test_a_word_is_recorded(page: WebPage, corpus: Path, tmp_path: Path) -> None:
+    """From a microphone that says the same word again and again: heard for as long as it was on, and answered."""
+    SHOTS.mkdir(exist_ok=True)
+    signal = next(u for u in open_corpus(corpus).utterances if u.label == "8").read()
+    assert signal.rate_hz is not None
+    pause = np.zeros(signal.rate_hz // 4, signal.samples.dtype)
+    (tmp_path / "said.wav").write_bytes(wav16(np.concatenate([pause, signal.samples, pause]), signal.rate_hz))
+    browser = open_browser(
+        tmp_path / "profile",
+        "use-fake-ui-for-media-stream",  # nobody is there to allow the microphone
+        "use-fake-device-for-media-stream",
+        f"use-file-for-fake-audio-capture={tmp_path / 'said.wav'}",
+    )
+    try:
+        browser.get(page.url)
+        button = browser.find_element("css selector", "#record")
+        button.click()
+        soon(lambda: text_of(browser, "#record") == "stop")
+        time.sleep(2.0)  # so long the microphone is on
+        button.click()
+        assert soon(lambda: text_of(browser, ".model .label"))
+        assert "recording.wav" in text_of(browser, "#said")
+        assert text_of(browser, "#record") == "record"
+        heard = float(re.search(r"([\d.]+) s\b", soon(lambda: text_of(browser, "#about")))[1])  # type: ignore[index]
+        assert heard > 1.0
+        images = "return [...document.querySelectorAll(arguments[0])].map((i) => i.complete && i.naturalWidth)"
+        assert all(soon(lambda: browser.execute_script(images, "#gallery img, #picture")))
+        assert browser.save_screenshot(str(SHOTS / "recorded.png"))
+        assert not complaints(browser)
+    finally:
+        browser.quit()

@@ -43,6 +43,25 @@ def test_what_is_installed_is_clean_and_tight(cli: Terminal, keys: str | None) -
 
 
 @needs_analyze
+def test_the_page_is_there_when_it_is_asked_for(cli: Terminal) -> None:
+    """Its unit, in the target, clean and tight, with a key of its own; without --page nothing mentions it."""
+    for words, there in (([], False), (["--page"], True), (["--role", "broker", "--page"], True)):
+        files = cli("units", "print", *words, "--keys", "/etc/streamfeat/keys", "--json").json["files"]
+        assert (f"{UNIT_DIR}/streamfeat-page.service" in files) is there
+        assert ("streamfeat-page.service" in files[f"{UNIT_DIR}/streamfeat.target"]) is there
+        drop_in = files.get(f"{UNIT_DIR}/streamfeat-page.service.d/keys.conf", "")
+        assert ("LoadCredential=page.key:/etc/streamfeat/keys/page.key" in drop_in) is there
+    done = cli("units", "install", "--root", cli.home / "paged", "--page")
+    assert done.status == 0, done
+    unit = cli.home / "paged" / UNIT_DIR / "streamfeat-page.service"
+    assert f"ExecStart={EXECUTABLE} page\n" in unit.read_text()
+    verified = analyze("verify", "--man=no", "--recursive-errors=yes", *unit.parent.glob("streamfeat*"))
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+    rated = analyze("security", "--offline=yes", "--threshold=20", "--no-pager", unit)
+    assert rated.returncode == 0, rated.stdout[-300:]
+
+
+@needs_analyze
 @pytest.mark.parametrize("roles", [("features",), ("broker",), ("learner", "index")])
 def test_a_host_may_run_a_part(cli: Terminal, roles: tuple[str, ...]) -> None:
     """Units of the other parts are neither written nor waited for, and what is there is clean."""
@@ -67,7 +86,7 @@ def test_workers_of_several_hosts_have_several_names() -> None:
     text = keyed[f"{UNIT_DIR}/streamfeat-features@.service.d/keys.conf"]
     assert text.endswith("ExecStart=\nExecStart=/usr/bin/streamfeat worker features --name features-%l-%i\n")
     for roles, said in (([], "none"), (["features", "brokers"], "brokers")):
-        with pytest.raises(ConfigError, match=f"learner, index, got {said}"):
+        with pytest.raises(ConfigError, match=f"learner, index, page, got {said}"):
             render(roles=roles)
 
 

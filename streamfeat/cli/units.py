@@ -10,7 +10,7 @@ import click
 
 from streamfeat.cli.console import emit, json_option
 from streamfeat.cli.guidance import Commands, OneOf, examples
-from streamfeat.units import ROLES, hidden, install, render
+from streamfeat.units import PAGE, ROLES, hidden, install, render
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,10 +38,17 @@ def _filling(function: F) -> F:
             multiple=True,
             help="What this host runs, repeatable; else all.",
         ),
+        click.option("--page", is_flag=True, help="The page too, for browsers of this host (extra: page)."),
         click.option("--keys", help="Folder with broker.key, worker.key, broker.pub and authorised/: TCP with keys."),
     ):
         function = option(function)
     return function
+
+
+def _files(program: str | None, workers: int, roles: tuple[str, ...], page: bool, keys: str | None) -> dict[str, str]:
+    """What `_filling` asks for."""
+    wanted = (*(roles or ROLES), *([PAGE] if page else []))
+    return render(command=program, n_workers=workers, keys=keys, roles=wanted)
 
 
 @command.command(
@@ -54,9 +61,9 @@ def _filling(function: F) -> F:
 )
 @_filling
 @json_option
-def print_(program: str | None, workers: int, roles: tuple[str, ...], keys: str | None, json_to: str | None) -> None:
+def print_(json_to: str | None, **filling: Any) -> None:
     """One file after the other."""
-    files = render(command=program, n_workers=workers, keys=keys, roles=roles or ROLES)
+    files = _files(**filling)
     emit({"files": files}, json_to, lambda: click.echo("\n".join(f"# /{name}\n{text}" for name, text in files.items())))
 
 
@@ -64,7 +71,7 @@ def print_(program: str | None, workers: int, roles: tuple[str, ...], keys: str 
     "install",
     help="Write every file below a root directory; settings that are there are left alone.",
     epilog=examples(
-        "sudo streamfeat units install --workers 4",
+        "sudo streamfeat units install --workers 4 --page",
         "# feature workers for a broker on another host",
         "sudo streamfeat units install --role features --keys /etc/streamfeat/keys",
         "# into an image",
@@ -74,14 +81,12 @@ def print_(program: str | None, workers: int, roles: tuple[str, ...], keys: str 
 @click.option("--root", type=click.Path(path_type=Path), default=Path("/"), help="Default: /.")
 @_filling
 @json_option
-def install_(
-    root: Path, program: str | None, workers: int, roles: tuple[str, ...], keys: str | None, json_to: str | None
-) -> None:
+def install_(root: Path, json_to: str | None, **filling: Any) -> None:
     """Write, and say what comes next."""
-    written = install(root, render(command=program, n_workers=workers, keys=keys, roles=roles or ROLES))
+    written = install(root, _files(**filling))
     report = {"written": [str(f) for f, new in written if new], "kept": [str(f) for f, new in written if not new]}
     emit(report, json_to, lambda: _print(written))
-    why = hidden(program)
+    why = hidden(filling["program"])
     if why:
         click.echo(f"streamfeat: {why}", err=True)
 

@@ -30,7 +30,6 @@ SUFFIXES = (".npy", ".zarr", ".parquet")
 
 Which = slice | NDArray[np.intp]
 Texts = Mapping[str, NDArray[np.str_]]
-Placed = Iterable[tuple[slice, NDArray[Any]]]
 
 
 class Rows(Protocol):
@@ -80,7 +79,7 @@ def write_features(
         What writes that form is not installed.
     """
     write = {".zarr": _write_zarr, ".parquet": _write_parquet}.get(out.suffix, _write_npy)
-    write(out, _placed(parts), empty, texts, about)
+    write(out, _Content(_placed(parts), empty, texts, about))
 
 
 def read_features(place: Path) -> FeatureSet:
@@ -125,6 +124,21 @@ def check_form(out: Path) -> None:
         _parquet()
 
 
+@dataclass(frozen=True)
+class _Content:
+    """What is written, whatever the form."""
+
+    placed: Iterable[tuple[slice, NDArray[Any]]]
+    empty: NDArray[Any]
+    texts: Texts
+    about: Mapping[str, Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+        return len(self.texts["names"]), self.empty.shape[1]
+
+
 def _placed(parts: Iterable[NDArray[Any]]) -> Iterator[tuple[slice, NDArray[Any]]]:
     first = 0
     for part in parts:
@@ -137,25 +151,19 @@ def _beside(out: Path, word: str) -> Path:
     return out.with_suffix(f".{word}") if out.suffix == ".npy" else out / word
 
 
-def _write_npy(
-    out: Path,
-    placed: Placed,
-    empty: NDArray[Any],
-    texts: Texts,
-    about: Mapping[str, Any],
-) -> None:
+def _write_npy(out: Path, content: _Content) -> None:
     file = out if out.suffix == ".npy" else out / "features.npy"
     part = _part(file)
-    X = np.lib.format.open_memmap(part, mode="w+", dtype=empty.dtype, shape=(len(texts["names"]), empty.shape[1]))
-    for where, rows in placed:
+    X = np.lib.format.open_memmap(part, mode="w+", dtype=content.empty.dtype, shape=content.shape)
+    for where, rows in content.placed:
         X[where] = rows
     X.flush()
     part.replace(file)
-    beside: dict[str, bytes | NDArray[Any]] = {f"{word}.npy": texts[word] for word in TEXTS}
-    beside["about.json"] = json.dumps(about, indent=2).encode()
-    for name, content in beside.items():
+    beside: dict[str, bytes | NDArray[Any]] = {f"{word}.npy": content.texts[word] for word in TEXTS}
+    beside["about.json"] = json.dumps(content.about, indent=2).encode()
+    for name, one in beside.items():
         file = _beside(out, name)
-        write_file(_part(file), content)
+        write_file(_part(file), one)
         _part(file).replace(file)
 
 
@@ -166,24 +174,18 @@ def _read_npy(place: Path) -> tuple[Rows, Texts, dict[str, Any]]:
     return rows, texts, json.loads(_beside(place, "about.json").read_bytes())
 
 
-def _write_zarr(
-    out: Path,
-    placed: Placed,
-    empty: NDArray[Any],
-    texts: Texts,
-    about: Mapping[str, Any],
-) -> None:
+def _write_zarr(out: Path, content: _Content) -> None:
     part = _part(out)
     shutil.rmtree(part, ignore_errors=True)
     group = _zarr().open_group(part, mode="w")
-    n, width = len(texts["names"]), empty.shape[1]
-    X = group.create_array("features", shape=(n, width), chunks=(256, width), dtype=empty.dtype)
-    for where, rows in placed:
+    n, width = content.shape
+    X = group.create_array("features", shape=(n, width), chunks=(256, width), dtype=content.empty.dtype)
+    for where, rows in content.placed:
         X[where] = rows
     for word in TEXTS:
         column = group.create_array(word, shape=(n,), chunks=(max(1, n),), dtype=str)
-        column[:] = texts[word].astype(object)
-    group.attrs.update(about)
+        column[:] = content.texts[word].astype(object)
+    group.attrs.update(content.about)
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 
@@ -205,25 +207,19 @@ class _ZarrRows:
         return np.asarray(self.array[which] if isinstance(which, slice) else self.array.oindex[which])
 
 
-def _write_parquet(
-    out: Path,
-    placed: Placed,
-    empty: NDArray[Any],
-    texts: Texts,
-    about: Mapping[str, Any],
-) -> None:
+def _write_parquet(out: Path, content: _Content) -> None:
     """A group of rows for each part."""
     import pyarrow as pa
 
     parquet = _parquet()
-    width = empty.shape[1]
-    kind = pa.list_(pa.from_numpy_dtype(empty.dtype), width)
+    width = content.shape[1]
+    kind = pa.list_(pa.from_numpy_dtype(content.empty.dtype), width)
     fields = [*((word, pa.string()) for word in TEXTS), ("features", kind)]
-    schema = pa.schema(fields, metadata={"streamfeat": json.dumps(about)})
+    schema = pa.schema(fields, metadata={"streamfeat": json.dumps(content.about)})
     part = _part(out)
     with parquet.ParquetWriter(part, schema) as writer:
-        for where, rows in placed:
-            columns = [pa.array(texts[word][where].tolist(), pa.string()) for word in TEXTS]
+        for where, rows in content.placed:
+            columns = [pa.array(content.texts[word][where].tolist(), pa.string()) for word in TEXTS]
             columns.append(pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows).reshape(-1)), width))
             writer.write_table(pa.table(columns, schema=schema))
     part.replace(out)

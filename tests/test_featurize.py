@@ -84,6 +84,7 @@ def test_every_form_holds_the_same(shell: Terminal, tmp_path: Path) -> None:
             out = tmp_path / f"features{form}"
             ran = shell(*words, "--out", out, "--scheduler", client.scheduler_info()["address"])
             assert ran.json["computed"] == 3
+            assert 0 <= ran.json["start_s"] <= ran.json["wall_s"]
             found = read_features(out)
             assert found.rows[:].tobytes() == expected.tobytes()
             assert found.names.tolist() == [one.name for one in utterances]

@@ -64,16 +64,13 @@ def command(
     """Compute what is missing, join the blocks; report counts, rate and failures."""
     _check_out(out)
     entries, skipped = _entries(path)
-    name = bank or ("digits-audio" if isinstance(entries[0], Utterance) else "digits-image")
-    fmap = FeatureMap.open(
-        ensure_bank(name, Path(settings.fleet.bank_dir), say=lambda text: click.echo(text, err=True))
-    )
+    fmap = _open_bank(bank or ("digits-audio" if isinstance(entries[0], Utterance) else "digits-image"), settings)
     blocks = cut_blocks(entries, fmap.bank_hash, f"{channels} {frames}", size)
     missing = [block for block in blocks if not is_kept(blocks_folder(out), block)]
     started = time.monotonic()
     with Decoder(limits) as decoder:
         items = _bounded(entries, decoder, channels, frames)
-        lost = _compute(fmap, items, missing, blocks_folder(out), scheduler)
+        lost, start_s = _compute(fmap, items, missing, blocks_folder(out), scheduler)
     wall_s = time.monotonic() - started
     whole = [block for block in blocks if block.key not in lost]
     empty = np.empty((0, fmap.n_features), fmap.bank.dtype)
@@ -87,23 +84,39 @@ def command(
         "blocks": {"computed": len(missing), "kept": len(blocks) - len(missing)},
         "failed": [failure.as_dict() for failure in failed],
         "skipped": [{"file": one.name, "reason": one.reason} for one in skipped],
+        "start_s": round(start_s, 3),
         "wall_s": round(wall_s, 3),
-        "items_per_s": round(n_missing / wall_s, 1) if n_missing else None,
+        "items_per_s": round(n_missing / (wall_s - start_s), 1) if n_missing else None,
     }
     emit(report, json_to, lambda: _print(report))
     return EXIT_SOME_FAILED if failed else EXIT_OK
 
 
+def _open_bank(name: str, settings: Settings) -> FeatureMap:
+    place = ensure_bank(name, Path(settings.fleet.bank_dir), say=lambda text: click.echo(text, err=True))
+    return FeatureMap.open(place)
+
+
 def _compute(
     fmap: FeatureMap, items: Sequence[Bounded], missing: Sequence[Block], folder: Path, scheduler: str
-) -> dict[str, list[Failure]]:
-    """Compute the missing blocks and keep each; give the failures of those that were lost with their workers."""
+) -> tuple[dict[str, list[Failure]], float]:
+    """Compute the missing blocks and keep each.
+
+    Returns
+    -------
+    lost : dict
+        By the key of a block that was lost with its workers, the failures of its items.
+    start_s : float
+        Until there was somebody to compute.
+    """
     from streamfeat.dask import compute, connect
 
     lost: dict[str, list[Failure]] = {}
+    started = time.monotonic()
     if not missing:
-        return lost
+        return lost, 0.0
     with progress("items", len(items)) as advance, connect(scheduler) as client:
+        start_s = time.monotonic() - started
         advance(len(items) - sum(map(len, missing)))
 
         def finished(number: int, done: Done | None, failed: list[Failure]) -> None:
@@ -114,7 +127,7 @@ def _compute(
             advance(len(missing[number]))
 
         compute(client, fmap, [items[block.first : block.last] for block in missing], finished)
-    return lost
+    return lost, start_s
 
 
 def _counts(n: int, n_failed: int, n_missing: int) -> dict[str, int]:
@@ -154,7 +167,8 @@ def _bounded(entries: Sequence[Entry], decoder: Decoder, channels: Any, frames: 
 
 def _print(report: dict[str, Any]) -> None:
     click.echo(f"{report['out']}: {report['answered']} of {report['items']} items, bank {report['bank'][:12]}")
-    click.echo(f"{report['computed']} computed in {report['wall_s']} s, {report['kept']} kept from before")
+    took = f"{report['wall_s']} s ({report['start_s']} to start Dask)"
+    click.echo(f"{report['computed']} computed in {took}, {report['kept']} kept from before")
     for failure in report["failed"][:10]:
         click.echo(f"failed {failure['file']}: {failure['code']}: {failure['reason']}", err=True)
     if len(report["failed"]) > 10:

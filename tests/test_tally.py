@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfeat.errors import ConfigError, Unavailable
 from streamfeat.tally import Tally, TallyWriter, read_tally, tally_of
 
 
+@settings(deadline=None, max_examples=40)
 @given(tallies=st.lists(st.builds(Tally, st.integers(0, 10**12), st.integers(0, 10**12)), min_size=1, max_size=5))
 def test_the_last_that_was_said_is_read(tmp_path_factory: pytest.TempPathFactory, tallies: list[Tally]) -> None:
     """Whatever was said before, and before the writer is closed."""

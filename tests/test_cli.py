@@ -41,12 +41,13 @@ NO_RESULT = {"broker", "completion", "page", "serve", "worker"}
 """They run until they are stopped; one prints a script."""
 
 SHOWN_ELSEWHERE = {
-    *("bench dask", "bench fleet", "bench kernels", "bench peers", "bench templates"),
+    *("bench dask", "bench fleet", "bench kernels", "bench peers", "bench templates", "bench verify"),
     *("check", "demo", "featurize", "fit", "keygen", "listen", "quickstart", "reproduce"),
 }
 """Too long to run twice, refused the second time, or an object a line: test_readme.py, test_reproduce.py,
 test_cli_keygen.py, test_cli_check.py, test_cli_bench.py, test_cli_demo.py, test_cli_listen.py,
-test_bench_cluster.py, test_bench_fleet.py, test_bench_peers.py, test_featurize.py, test_cli_fit.py."""
+test_bench_cluster.py, test_bench_fleet.py, test_bench_pairs.py, test_bench_peers.py,
+test_featurize.py, test_cli_fit.py."""
 
 QUICK = {
     "admin": ["admin", "reload", "--run-dir", "RUN"],

@@ -100,7 +100,7 @@ MATRIX: dict[str, list[str]] = {
         "features::test_a_bank_that_is_not_whole",
         "features::test_a_reload_that_fails",
         "features::test_a_running_worker_is_reloaded",
-        "bank::test_a_harmed_bank",
+        "bankstore::test_a_harmed_bank",
         "directory::test_a_full_disk",
     ],
     "wall clock": ["failures::test_a_clock_that_jumps"],

@@ -4,6 +4,7 @@
     <folder>/index-000000012345/    the index up to that entry, sealed by its hashes; the last one alone is kept
 
 Without a snapshot, or with one that is damaged, of another recipe or of another log, the index is made from the log.
+The last snapshot that was not taken is kept as refused-index-000000012345, for whoever wants to know why.
 """
 
 from __future__ import annotations
@@ -109,11 +110,22 @@ class LogIndex:
             if marks == self._mark(self.index.last_id):
                 self._n_saved = len(self.index)
                 return True
-            log.warning("%s is of another log; the index is made anew", snapshot)
+            why = f"{snapshot} is of another log"
         except StreamfeatError as error:
-            log.warning("%s; the index is made anew from its log", error.reason)
+            why = error.reason
+        log.warning("%s; it is kept as %s, and the index made anew from its log", why, self._set_aside(snapshot))
         self.index = self._empty()
         return False
+
+    def _set_aside(self, snapshot: Path) -> Path:
+        """Where it is kept now; one that cannot be moved stays."""
+        for older in self._folder.glob("refused-index-*"):
+            shutil.rmtree(older, ignore_errors=True)
+        aside = self._folder / f"refused-{snapshot.name}"
+        try:
+            return snapshot.rename(aside)
+        except OSError:
+            return snapshot
 
     def _empty(self) -> ApproximateIndex:
         assert self._log.dim is not None, "checked when this was made"

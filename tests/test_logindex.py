@@ -98,7 +98,12 @@ def test_a_snapshot_that_is_not_right_costs_time_alone(log: FeatureLog, tmp_path
             assert len(again.index) == 400
             assert again.index.search(X[399:400], 1).ids.tolist() == [[400]]
         return
+    refused = tmp_path / ("index-000000000999" if harm == "leftover" else snapshot.name)
+    there = {file.name: file.read_bytes() for file in refused.iterdir()}
     again, _ = open_index(log, recipe)
+    [kept] = tmp_path.glob("refused-*")
+    assert kept.name == f"refused-{refused.name}"
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == there
     assert len(again.index) == 300
     if recipe is RECIPE:
         assert np.array_equal(answers(again).ids, expected.ids)

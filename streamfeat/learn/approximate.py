@@ -164,7 +164,7 @@ class ApproximateIndex:
         check_bank(self.bank_hash, bank_hash)
 
     def save(self, path: Path, marks: dict[str, Any]) -> None:
-        """Write a trained index as a new directory, whole or not at all; `marks` come back from `open`."""
+        """Write a trained index as a new directory, whole or not at all; `marks` come back from `restore`."""
         if self._waiting is not None:
             raise InvalidArgument(f"this index has {len(self)} of the {self.recipe.n_train} entries to be trained on")
         fields = {"format": FORMAT, **self._facts(), "classes": self._classes, "marks": marks}

@@ -28,7 +28,7 @@ printf '/opt/streamfeat/lib\n/opt/streamfeat/packages\n' >"$site/paths.pth"
 command=/opt/streamfeat/venv/bin/streamfeat
 printf '#!/opt/streamfeat/venv/bin/python3\nfrom streamfeat.cli import main\nmain()\n' >$command
 chmod 755 $command
-$command units install >/dev/null
+$command units install --page >/dev/null
 systemd-sysusers streamfeat.conf
 sed -i 's/^banks = .*/banks = "tiny"/' /etc/streamfeat/streamfeat.toml
 mkdir -p /var/lib/streamfeat/banks
@@ -37,7 +37,7 @@ chown -R streamfeat:streamfeat /var/lib/streamfeat
 systemctl daemon-reload
 systemctl start streamfeat.target
 python="setpriv --reuid=nobody --clear-groups --regid=streamfeat /opt/streamfeat/venv/bin/python3"
-members="broker features@1 features@2 learner index"
+members="broker features@1 features@2 learner index page"
 fail() { journalctl --no-pager -n 60; echo "FAILED: $*"; exit 1; }
 until_true() { for turn in $(seq 300); do eval "$1" && return; sleep 0.1; done; fail "$1"; }
 show() { systemctl show -p "$1" --value "streamfeat-$2"; }
@@ -60,6 +60,9 @@ $python /opt/streamfeat/scratch/ask.py hundred
 setpriv --reuid=nobody --clear-groups --regid=nogroup test -x /run/streamfeat && fail "open to all"
 for unit in $members; do [ "$(show NRestarts $unit)" = 0 ] || fail "$unit was restarted"; done
 
+# the page shows this fleet to this host
+$python /opt/streamfeat/scratch/look.py features-1 features-2 learner index || fail "no page"
+
 # killed under load: restarted, and nothing lost
 mkdir -m 1777 /run/trial
 $python /opt/streamfeat/scratch/ask.py until-file /run/trial/enough >/run/asked 2>&1 & asking=$!
@@ -80,6 +83,8 @@ for place in /etc /opt/streamfeat /run/streamfeat /var/lib/streamfeat/banks /var
 do may features@2 $place && fail "features@2 writes to $place"; done
 for place in /var/lib/streamfeat /var/lib/streamfeat/banks /var/lib/streamfeat/index /run/streamfeat
 do may learner $place && fail "the learner writes to $place"; done
+for place in /etc /opt/streamfeat /run/streamfeat /var/lib/streamfeat /var/lib/streamfeat/learner
+do may page $place && fail "the page writes to $place"; done
 
 # a newer bank is taken up without a restart
 before=$($python /opt/streamfeat/scratch/ask.py one)
@@ -148,6 +153,21 @@ with Client("ipc:///run/streamfeat/front.sock", connect_timeout_s=20, timeout_s=
             print("begun", flush=True)
 if how == "one":
     print(result.fields["bank"])
+"""
+
+LOOK = """
+import sys
+import time
+import urllib.request
+
+deadline = time.monotonic() + 20
+while True:
+    with urllib.request.urlopen("http://127.0.0.1:9672/api/state", timeout=5) as answer:
+        shown = answer.read().decode()
+    if all(name in shown for name in sys.argv[1:]):
+        break
+    assert time.monotonic() < deadline, shown[-2000:]
+    time.sleep(0.2)
 """
 
 TINY = """
@@ -224,6 +244,7 @@ def test_a_real_systemd_runs_and_keeps_the_fleet(tmp_path: Path, wheel: Path) ->
         build = [sys.executable, "-m", "streamfeat", "bank", "build", str(tmp_path / "tiny.toml")]
         subprocess.run([*build, "--bank-dir", str(tmp_path / folder)], check=True, timeout=120)
     (tmp_path / "ask.py").write_text(ASK)
+    (tmp_path / "look.py").write_text(LOOK)
     shutil.copy(ROOT / "tests" / "handlers.py", tmp_path)
     tmp_path.chmod(0o755)  # other users run these
     command = [

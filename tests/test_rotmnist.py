@@ -86,3 +86,12 @@ def test_blocks_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mon
     # two widths and 60 training digits a method, then its blocks of 20 and 10
     n_methods, n_widths = len(SPECS(EXTENT)), 6 * 2
     assert before + len(asked) == n_methods * 3 + n_widths + 2  # the stopped block, and its model, twice
+
+
+def test_claims_of_networks_are_told_in_full() -> None:
+    """Better than a network on the same digits or not; a small form, whose networks learned little, is silent."""
+    at = {**dict.fromkeys(rotmnist.NETWORKS, 5.0), rotmnist.OURS: 1.2}
+    assert [claim["holds"] for claim in rotmnist._same_digits(at, 2.9, False)] == [True, True]
+    assert [claim["holds"] for claim in rotmnist._same_digits({**at, rotmnist.OURS: 6.0}, 5.5, False)] == [False, False]
+    assert [claim["holds"] for claim in rotmnist._same_digits(at, 2.9, True)] == [None, None]
+    assert not list(rotmnist._same_digits({rotmnist.OURS: 1.2}, 2.9, False))

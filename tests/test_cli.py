@@ -185,6 +185,7 @@ def test_help_is_there_and_costs_no_numpy(cli: Terminal) -> None:
         (["worker", "features"], "a features worker needs --bank NAME"),
         (["worker", "learner", "--bank", "digits-audio"], "--bank is for features workers"),
         (["worker", "painter"], "'painter' is not one of"),
+        (["worker", "learner", "--factory", "Flat"], "--factory is for index workers, not for learner"),
     ],
 )
 def test_wrong_usage_is_one_line_and_64(cli: Terminal, given: list[str], said: str) -> None:

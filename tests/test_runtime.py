@@ -213,6 +213,16 @@ def test_a_drain_has_its_bound(tmp_path: Path) -> None:
         assert desk.process.wait(5) == 0
 
 
+def test_nobody_is_waited_for_where_no_broker_is(tmp_path: Path) -> None:
+    """The broker is gone and nothing is in hand: SIGTERM ends at once, not after --graceful-timeout-s (20 s)."""
+    with worker(tmp_path) as desk:
+        desk.welcome()
+        desk.expect("PING")
+        desk.socket.close()
+        desk.process.send_signal(signal.SIGTERM)
+        assert desk.process.wait(5) == 0
+
+
 @pytest.mark.parametrize("when", ["importing", "warming", "greeting"])
 def test_sigterm_before_there_is_work_is_a_clean_stop(tmp_path: Path, when: str) -> None:
     """At any moment of the start: exit status 0, promptly."""

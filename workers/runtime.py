@@ -247,7 +247,8 @@ class Runtime:
         if self._stop.count > 1:
             self._drain_until = min(self._drain_until, now)
         if self._session.state == "draining":
-            finished = self._drained and not self._leases and not self._outbox.n_results
+            told = self._drained or not self._monitor.connected  # nobody is there who would answer that PING
+            finished = told and not self._leases and not self._outbox.n_results
             if finished or now >= self._drain_until:
                 self._leave(now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -62,7 +63,7 @@ def command(
             click.echo(f"page: {url}", err=True)
         report = {"front": fleet.front, "page": url, "pids": fleet.pids, "banks": [str(path) for path in found]}
         emit(report, json_to, lambda: None)
-        click.echo(f"ready: streamfeat status --connect {fleet.front}", err=True)
+        click.echo(f"ready: streamfeat status --connect {shlex.quote(fleet.front)}", err=True)
         return _watch(fleet, lambda: stop)
 
 
@@ -75,7 +76,8 @@ def _watch(fleet: LocalFleet, stopped: Callable[[], bool]) -> int:
             break
         for name, status in fleet.fallen().items():
             if name not in told:
-                click.echo(f"{name} ended with status {status}; the others go on{fleet.last_words(name)}", err=True)
+                what = "so does the fleet" if name == "broker" else "the others go on"
+                click.echo(f"{name} ended with status {status}; {what}{fleet.last_words(name)}", err=True)
                 told.add(name)
         if "broker" in told:
             return EXIT_UNAVAILABLE

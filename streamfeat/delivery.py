@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.client import WINDOW, Client, Job, Result
+from streamfeat.directory import naming
 from streamfeat.errors import DeadlineExceeded, StreamfeatError, Unavailable
 from streamfeat.signals import Signal
 
@@ -78,17 +79,27 @@ class Delivery:
         return np.stack([result.feature for result in self.results])
 
     def save(self, file: Path, items: Sequence[Readable]) -> None:
-        """Write features, labels, names and the bank's hash to an .npz, whole by rename."""
+        """Write features, labels, names and the bank's hash to an .npz, whole by rename or not there.
+
+        Raises
+        ------
+        OSError
+            With the file's name and a reason: the disk is full, say.
+        """
         kept = [items[place] for place in self.positions]
         part = file.with_name(f".{file.name}.part.npz")
-        np.savez(
-            part,
-            features=self.features(),
-            labels=np.array(["" if item.label is None else str(item.label) for item in kept]),
-            names=np.array([item.name for item in kept]),
-            bank=np.array(self.results[0].fields["bank"] if self.results else ""),
-        )
-        part.replace(file)
+        try:
+            with naming(file):
+                np.savez(
+                    part,
+                    features=self.features(),
+                    labels=np.array(["" if item.label is None else str(item.label) for item in kept]),
+                    names=np.array([item.name for item in kept]),
+                    bank=np.array(self.results[0].fields["bank"] if self.results else ""),
+                )
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
 
     def merge(self, other: Delivery) -> None:
         """Add another delivery's counts and times; its results are not taken over."""

@@ -44,14 +44,20 @@ def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
     OSError
         With the file's name and a reason, where NumPy gives neither: the disk is full, say.
     """
+    with naming(file), file.open("wb") as out:
+        if isinstance(content, bytes):
+            out.write(content)
+        else:
+            np.save(out, content, allow_pickle=False)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """An OSError of the block that names no file, as that of a full disk, names this one and has a reason."""
     try:
-        with file.open("wb") as out:
-            if isinstance(content, bytes):
-                out.write(content)
-            else:
-                np.save(out, content, allow_pickle=False)
-            out.flush()
-            os.fsync(out.fileno())
+        yield
     except OSError as error:
         if error.filename is not None:
             raise

@@ -96,7 +96,11 @@ def save_key(folder: Path, name: str, rights: Sequence[str]) -> tuple[Path, Path
         if pub_file.exists():
             raise FileExistsError
         _write(key_file, f'# stays with its holder\npublic = "{public}"\nsecret = "{secret}"\n', 0o600)
-        _write(pub_file, f'# for the broker\'s authorised keys\npublic = "{public}"\nrights = [{listed}]\n', 0o644)
+        try:
+            _write(pub_file, f'# for the broker\'s authorised keys\npublic = "{public}"\nrights = [{listed}]\n', 0o644)
+        except OSError:
+            key_file.unlink()
+            raise
     except FileExistsError:
         raise ConfigError(f"{folder}: there is a key called {name!r}; choose another name, or move it away") from None
     except OSError as error:
@@ -106,9 +110,13 @@ def save_key(folder: Path, name: str, rights: Sequence[str]) -> tuple[Path, Path
 
 def _write(file: Path, text: str, mode: int) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w") as opened:
-        os.fchmod(descriptor, mode)
-        opened.write(text)
+    try:
+        with os.fdopen(descriptor, "w") as opened:
+            os.fchmod(descriptor, mode)
+            opened.write(text)
+    except OSError:  # the disk is full: an empty key would be in the way of the next attempt
+        file.unlink()
+        raise
 
 
 def open_key(file: Path) -> Key:

@@ -234,6 +234,15 @@ def test_a_folder_that_cannot_be_written_is_named(cli: Terminal) -> None:
     cli("bank", "build", spec, "--bank-dir", cli.home / "file").refused(78, str(cli.home / "file"))
 
 
+def test_a_full_disk_behind_standard_output_is_no_bug(cli: Terminal) -> None:
+    """One line that says what is the matter, and 78."""
+    with Path("/dev/full").open("wb") as full:
+        command = [EXECUTABLE, "completion", "bash"]
+        done = subprocess.run(command, env=cli.environ, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 78
+    assert done.stderr == "streamfeat: No space left on device; mend it or choose another\n"
+
+
 def test_json_never_writes_over_something_else(cli: Terminal) -> None:
     """`push --json A B` would mean A as the report: refused, A stays as it is."""
     for name in ("a.png", "b.png"):

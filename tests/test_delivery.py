@@ -151,3 +151,11 @@ def test_a_failure_may_stop_the_rest(served: Terminal) -> None:
         delivery = deliver(client, items, bank="digits-audio", on_error="stop")
     assert (delivery.sent, delivery.answered, delivery.unsent) == (4, 3, 16)
     assert [failure.file for failure in delivery.failed] == ["tone 3"]
+
+
+@pytest.mark.usefixtures("no_room")
+def test_a_save_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    """The file that was to be is named with the reason, and no part of it stays where there is no room."""
+    with pytest.raises(OSError, match=r"File too large: .*saved\.npz"):
+        Delivery().save(tmp_path / "saved.npz", [])
+    assert not list(tmp_path.iterdir())

@@ -110,3 +110,11 @@ def test_a_bad_file_shuts_out_its_holder_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"auth\.authorised"):
         ring.refresh()
     assert ring.holder(publics["alice"]) is None
+
+
+@pytest.mark.usefixtures("no_room")
+def test_a_key_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    """No empty file stays in the way of the next attempt."""
+    with pytest.raises(ConfigError, match="File too large"):
+        save_key(tmp_path, "alice", [])
+    assert not list(tmp_path.iterdir())

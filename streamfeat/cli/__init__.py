@@ -5,6 +5,7 @@ Exit status: 0 all well; 3 some items failed; 64 usage; 69 nobody answers; 70 a 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -16,6 +17,9 @@ import click
 from streamfeat import __version__
 from streamfeat.cli.guidance import Commands, examples
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of errors that say that there is no room."""
 
 COMMANDS = {
     "admin": "drain, resume and reload workers of a running fleet",
@@ -127,9 +131,9 @@ def _account(error: BaseException) -> tuple[str, int]:
         return f"{command}: {' '.join(message.split()).rstrip('.')}; see {command} --help", EXIT_USAGE
     if isinstance(error, StreamfeatError):
         return f"streamfeat: {error.reason}", error.exit_status
-    if isinstance(error, OSError) and error.filename is not None:
-        # a file or folder that cannot be read or written is the user's to mend
-        where = os.fsdecode(error.filename)
-        return f"streamfeat: {where}: {error.strerror}; mend it or choose another", EXIT_CONFIG
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in FULL):
+        # what cannot be read or written is the user's to mend; an open stream, such as standard output, has no name
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return f"streamfeat: {where}{error.strerror}; mend it or choose another", EXIT_CONFIG
     kind = type(error).__name__
     return f"streamfeat: bug: {kind}: {error}; `streamfeat --trace ...` shows where", EXIT_INTERNAL

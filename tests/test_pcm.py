@@ -81,6 +81,7 @@ def test_channels_are_mixed_or_picked() -> None:
     ("data", "said"),
     [
         (SAMPLES.tobytes(), "raw PCM needs its rate"),
+        (b"NIST_1A\n   1024\n", r"begins with b'NIST_1A.n'; .* is read by its name"),
         (b"", "ended before its RIFF header"),
         (wav16(SAMPLES, 8000)[:30], "ended before its RIFF header"),
         (riff(pcm_format(8000, n_bytes=1, tag=7), b"abcd"), "codec 0x0007"),

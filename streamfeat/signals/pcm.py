@@ -151,7 +151,10 @@ class PcmReader:
             if len(self._bytes) < 12:
                 return False
             if kind != b"RIFF" or self._bytes[8:12] != b"WAVE":
-                raise InvalidArgument(f"{self.name}: no RIFF header; raw PCM needs its rate and format")
+                raise InvalidArgument(
+                    f"{self.name}: no RIFF header, it begins with {bytes(self._bytes[:8])!r}; raw PCM needs its rate "
+                    "and format, and a file of another kind (SPHERE, FLAC ...) is read by its name, not from a pipe"
+                )
             self._begun = True
             self._take(12)
         elif kind == b"fmt ":

@@ -252,7 +252,7 @@ class BankSpec:
         """A spec that comes with streamfeat; `presets()` lists the names."""
         if name not in presets():
             there = presets()
-            raise ConfigError(f"no preset is called {name!r}{did_you_mean(name, there)}; there are {', '.join(there)}")
+            raise ConfigError(f"no preset is called {name!r}; there are {', '.join(there)}{did_you_mean(name, there)}")
         return cls.from_toml(_preset_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
     def as_dict(self) -> dict[str, Any]:

@@ -306,7 +306,7 @@ def find_bank(root: Path, wanted: str, *, presets: Iterable[str] = ()) -> Path:
             return hashed[0]
     there = ", ".join(f.name for f in folders) or "none"
     nearest = did_you_mean(wanted, [*(f.name[:-13] for f in folders), *presets])
-    raise NotFound(f"no bank {wanted!r} in {root}{nearest}; there are: {there}; `streamfeat bank build` makes one")
+    raise NotFound(f"no bank {wanted!r} in {root}; there are: {there}; `streamfeat bank build` makes one{nearest}")
 
 
 def _open_array(path: Path, entry: Mapping[str, Any]) -> Array:

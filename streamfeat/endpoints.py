@@ -243,7 +243,7 @@ def open_router(
     check_endpoint(endpoint)
     if is_tcp(endpoint) and door.key is None and not door.insecure:
         raise ConfigError(
-            f"{endpoint}: tcp needs a key: `streamfeat keygen server`, then auth.key and auth.authorised; "
+            f"{endpoint}: tcp needs a key: `streamfeat keygen broker`, then auth.key and auth.authorised; "
             "or --insecure, if whoever reaches the port may work, learn and read"
         )
     claim_endpoint(endpoint)

@@ -24,6 +24,10 @@ def test_status_asks_the_admin_socket(served: Terminal) -> None:
     text = served("status").out
     assert "features-1" in text
     assert "joined" in text
+    # no terminal, nothing cut: whoever greps for a worker finds all of it
+    row = next(line for line in text.splitlines() if line.split()[:1] == ["features-1"])
+    assert str(next(w["pid"] for w in report["workers"] if w["name"] == "features-1")) in row.split()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
 
 
 def test_a_keeper_that_is_not_there_is_missed(served: Terminal, tmp_path: Path) -> None:

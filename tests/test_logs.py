@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from streamfeat.workers.logs import Logs
 
-from streamfeat.errors import InvalidArgument, TooLarge
+from streamfeat.errors import ConfigError, InvalidArgument, TooLarge
 from streamfeat.featurelog import Receipt
 from tests.test_learner import items, no_beat, spoken
 from tests.test_logcheck import killed
@@ -33,6 +33,13 @@ def test_names_are_bounded(tmp_path: Path) -> None:
     again.append("b", items(X, first=4), no_beat, need_label=False)
     assert len(again.get("b")) == 8
     again.close()
+
+
+def test_a_state_directory_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None:
+    """Named, with the remedy, and with the status that systemd leaves alone."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"state directory .*file/x cannot be made: Not a directory; .*--state-dir"):
+        Logs(tmp_path / "file" / "x")
 
 
 @pytest.mark.parametrize("role", ["learner", "index"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from streamfeat.errors import InvalidArgument, NotFound, StreamfeatError, TooLarge
+from streamfeat.errors import ConfigError, InvalidArgument, NotFound, StreamfeatError, TooLarge
 from streamfeat.featurelog import Entry, FeatureLog, Receipt
 from streamfeat.payloads import item_to_feature
 from streamfeat.wire.messages import Item
@@ -38,12 +38,18 @@ class Logs:
     Raises
     ------
     ConfigError
-        A log is held by another process, or is no log.
+        The directory cannot be made; a log is held by another process, or is no log.
     """
 
     def __init__(self, state: Path, n_most: int = MOST_LOGS) -> None:
         self.state, self._n_most = state, n_most
-        state.mkdir(parents=True, exist_ok=True)
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"the state directory {state} cannot be made: {error.strerror}; name another with --state-dir, or "
+                "give this user the right to make it"
+            ) from error
         found = sorted(path.parent.name for path in state.glob("*/log.sqlite"))
         self._logs = {name: FeatureLog(self.folder(name) / "log.sqlite") for name in found}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 NO_TROUBLE = ("accepted", "answered", "handed_back", "reloads")
 TROUBLES = tuple(name for name in COUNTS if name not in NO_TROUBLE)
+WIDE = 1000
+"""Columns of a table that goes to no terminal."""
+
 RATES = ("accepted", "answered")
 
 
@@ -58,7 +62,8 @@ def command(connect: str | None, watch: bool, every: float, settings: Settings, 
 def _print(report: dict[str, Any], absent: dict[str, int]) -> None:
     from rich.console import Console
 
-    Console().print(_picture(report))
+    # whole where nobody looks: for grep and for files
+    Console(width=None if sys.stdout.isatty() else WIDE).print(_picture(report))
     for kind, n_logs in absent.items():
         click.echo(f"no {kind} is here, though {n_logs} logs of one are: `streamfeat doctor` says if they are whole")
 

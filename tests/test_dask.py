@@ -14,6 +14,7 @@ import pytest
 
 from streamfeat.blocks import Done
 from streamfeat.dask import compute, connect, transform
+from streamfeat.dask.cluster import LOCAL
 from streamfeat.dask.features import _Packed
 from streamfeat.delivery import Failure
 from streamfeat.errors import InvalidArgument, Unavailable
@@ -62,6 +63,16 @@ def test_a_dead_worker_changes_nothing(fmap: FeatureMap, client: distributed.Cli
     expected = fmap.transform([item.read() for block in blocks for item in block])
     assert got.dtype == expected.dtype
     assert got.tobytes() == expected.tobytes()
+
+
+def test_the_environment_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What workers are started with, threads and memory, is nothing for whoever started them."""
+    for name in LOCAL["distributed.nanny.pre-spawn-environ"]:
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    with connect(n_workers=1) as made:
+        assert set(made.run(os.getenv, "MALLOC_TRIM_THRESHOLD_").values()) == {str(64 << 20)}
+    assert dict(os.environ) == before
 
 
 def test_signals_are_packed_bit_for_bit() -> None:

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from streamfeat.config import Features, load_settings
+from tests.test_security import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 UNITS = ROOT / "systemd"
@@ -30,7 +31,10 @@ printf '#!/opt/streamfeat/venv/bin/python3\nfrom streamfeat.cli import main\nmai
 chmod 755 $command
 $command units install --page >/dev/null
 systemd-sysusers streamfeat.conf
-sed -i 's/^banks = .*/banks = "tiny"/' /etc/streamfeat/streamfeat.toml
+sed -i 's/^banks = .*/banks = "tiny"/; s/127.0.0.1:9671/127.0.0.1:@METRICS@/' /etc/streamfeat/streamfeat.toml
+mkdir -p /etc/systemd/system/streamfeat-page.service.d
+printf '[Service]\nExecStart=\nExecStart=%s page --listen 127.0.0.1:@PAGE@\n' $command \
+  >/etc/systemd/system/streamfeat-page.service.d/port.conf
 mkdir -p /var/lib/streamfeat/banks
 cp -r /opt/streamfeat/scratch/banks/. /var/lib/streamfeat/banks/
 chown -R streamfeat:streamfeat /var/lib/streamfeat
@@ -61,7 +65,7 @@ setpriv --reuid=nobody --clear-groups --regid=nogroup test -x /run/streamfeat &&
 for unit in $members; do [ "$(show NRestarts $unit)" = 0 ] || fail "$unit was restarted"; done
 
 # the page shows this fleet to this host
-$python /opt/streamfeat/scratch/look.py features-1 features-2 learner index || fail "no page"
+$python /opt/streamfeat/scratch/look.py @PAGE@ features-1 features-2 learner index || fail "no page"
 
 # killed under load: restarted, and nothing lost
 mkdir -m 1777 /run/trial
@@ -162,9 +166,9 @@ import urllib.request
 
 deadline = time.monotonic() + 20
 while True:
-    with urllib.request.urlopen("http://127.0.0.1:9672/api/state", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/api/state", timeout=5) as answer:
         shown = answer.read().decode()
-    if all(name in shown for name in sys.argv[1:]):
+    if all(name in shown for name in sys.argv[2:]):
         break
     assert time.monotonic() < deadline, shown[-2000:]
     time.sleep(0.2)
@@ -247,12 +251,13 @@ def test_a_real_systemd_runs_and_keeps_the_fleet(tmp_path: Path, wheel: Path) ->
     (tmp_path / "look.py").write_text(LOOK)
     shutil.copy(ROOT / "tests" / "handlers.py", tmp_path)
     tmp_path.chmod(0o755)  # other users run these
+    page, metrics = str(free_port()), str(free_port())  # others may have a fleet on this host
     command = [
         str(ROOT / "tests" / "with-systemd.sh"),
         *("-b", f"{library}:/opt/streamfeat/lib"),
         *("-b", f"{Path(click.__file__).parents[1]}:/opt/streamfeat/packages"),
         *("-b", f"{tmp_path}:/opt/streamfeat/scratch"),
-        *("--", "bash", "-c", TRIALS),
+        *("--", "bash", "-c", TRIALS.replace("@PAGE@", page).replace("@METRICS@", metrics)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=360, check=False, cwd="/")
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"

@@ -7,7 +7,8 @@ A fleet's wire is another: it carries data only, and checks them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -58,6 +59,7 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
     """
     local = address == "local"
     with ExitStack() as stack:
+        stack.callback(_restore, dict(os.environ))  # the cluster puts its workers' variables into ours, and leaves them
         stack.enter_context(dask.config.set(LOCAL if local else BANKS))
         where: Any = address
         if local:
@@ -79,3 +81,9 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
                 f"a Dask scheduler with a worker is needed at {address!r}: {error}; start one, or use local"
             ) from error
         yield client
+
+
+def _restore(environ: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update(environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -29,17 +28,6 @@ def audio_bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("presets") / "banks"
     ensure_bank("digits-image", root)
     return ensure_bank("digits-audio", root)
-
-
-@pytest.fixture
-def no_room() -> Iterator[None]:
-    """Files of this process end at 10 bytes, as on a disk that is full; EFBIG in place of ENOSPC."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

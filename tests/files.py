@@ -7,9 +7,11 @@ the test with the reason.
 from __future__ import annotations
 
 import json
+import resource
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,20 @@ import pytest
 from numpy.typing import NDArray
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Files of this process end at 10 bytes, as on a disk that is full; EFBIG in place of ENOSPC.
+
+    Round one call and no more: what pytest itself writes, to a file or a captured stream, would end there too.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def shared(*parts: str) -> Path:

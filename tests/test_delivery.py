@@ -16,6 +16,7 @@ from streamfeat.errors import InvalidArgument
 from streamfeat.featuremap import FeatureMap
 from streamfeat.signals import Signal
 from tests.cluster import cluster
+from tests.files import no_room
 from tests.terminal import Terminal
 
 
@@ -153,9 +154,8 @@ def test_a_failure_may_stop_the_rest(served: Terminal) -> None:
     assert [failure.file for failure in delivery.failed] == ["tone 3"]
 
 
-@pytest.mark.usefixtures("no_room")
 def test_a_save_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
     """The file that was to be is named with the reason, and no part of it stays where there is no room."""
-    with pytest.raises(OSError, match=r"File too large: .*saved\.npz"):
+    with pytest.raises(OSError, match=r"File too large: .*saved\.npz"), no_room():
         Delivery().save(tmp_path / "saved.npz", [])
     assert not list(tmp_path.iterdir())

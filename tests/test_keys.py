@@ -8,6 +8,7 @@ import pytest
 
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.keys import Credentials, Keyring, open_holder, open_key, save_key
+from tests.files import no_room
 
 
 def test_a_key_is_two_files_and_the_secret_one_is_its_owners(tmp_path: Path) -> None:
@@ -112,9 +113,8 @@ def test_a_bad_file_shuts_out_its_holder_alone(tmp_path: Path) -> None:
     assert ring.holder(publics["alice"]) is None
 
 
-@pytest.mark.usefixtures("no_room")
 def test_a_key_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
     """No empty file stays in the way of the next attempt."""
-    with pytest.raises(ConfigError, match="File too large"):
+    with pytest.raises(ConfigError, match="File too large"), no_room():
         save_key(tmp_path, "alice", [])
     assert not list(tmp_path.iterdir())

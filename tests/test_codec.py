@@ -7,8 +7,11 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgpack
 import numpy as np
@@ -113,6 +116,13 @@ def test_numpy_scalars_and_tuples_leave_as_plain_values() -> None:
     assert came == {**fields, "classes": [1, "one"]}
     assert {type(v) for v in came.values()} == {int, bool, str, float, list}
     assert [type(c) for c in came["classes"]] == [int, str]
+
+
+@pytest.mark.parametrize("label", [Decimal("3"), UUID(int=3), date(2026, 1, 1), Path("three"), ("three",)], ids=repr)
+def test_what_is_no_plain_value_is_refused(label: Any) -> None:
+    """Nothing is turned into text on its way: a label comes back as it was given, or does not leave."""
+    with pytest.raises(InvalidArgument, match=r"REQUEST: .*label"):
+        encode(Message("REQUEST", {"route": ["features"], "ttl_ms": 1}, (Item({"id": 1, "label": label}),)))
 
 
 def test_unknown_keys_are_ignored_when_they_arrive_and_refused_when_sent() -> None:

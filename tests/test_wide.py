@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.learn.lambdas import MANY_ROWS_GRID
 from streamfeat.reproduce import wide
-from streamfeat.reproduce.wide import WideRLS, answers
+from streamfeat.reproduce.wide import WideRLS, answers, summit
 from tests.test_rls import one_against_all, problem
 
 
@@ -33,7 +35,7 @@ def test_blocks_in_place_are_one_solution(monkeypatch: pytest.MonkeyPatch, tile:
 
 
 def test_lambda_is_chosen_by_rows_that_were_not_taken() -> None:
-    """Of the lambdas that can be solved, the one whose answers are right most often, the largest of those."""
+    """Of the lambdas that can be solved, one whose answers are right most often."""
     X, codes = problem(90, 12)
     Z = X.astype(np.float32)
     rls = WideRLS(12, int(codes.max()) + 1)
@@ -45,10 +47,32 @@ def test_lambda_is_chosen_by_rows_that_were_not_taken() -> None:
         W = rls.weights(part * size)
         assert W is not None
         found[part] = float(np.mean(answers(Z[60:], W) == codes[60:]))
-    best = max(part for part, share in found.items() if share == max(found.values()))
-    # the size is a sum of float32 squares here
-    assert lam == pytest.approx(best * size, rel=1e-5)
     assert accuracy == max(found.values())
+    # the size is a sum of float32 squares here
+    (part,) = [part for part in found if lam == pytest.approx(part * size, rel=1e-5)]
+    assert found[part] == accuracy
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30, unique=True), st.data())
+def test_a_summit_is_found_by_few_questions(values: list[float], data: st.DataObject) -> None:
+    """Wherever it is: values that rise and then fall, in any steps."""
+    values = sorted(values)
+    top = data.draw(st.integers(0, len(values) - 1))
+    row = [*values[:top], values[-1], *reversed(values[top:-1])]
+    asked: list[int] = []
+
+    def value(k: int) -> float:
+        asked.append(k)
+        return row[k]
+
+    assert summit(value, len(row)) == (top, values[-1])
+    # every fourth, two at half that distance, two beside
+    assert len(asked) == len(set(asked)) <= -(-len(row) // 4) + 4
+
+
+def test_of_equal_summits_the_later_is_taken() -> None:
+    """The larger lambda, which is the safer one."""
+    assert summit([0.1, 0.5, 0.5, 0.2].__getitem__, 4) == (2, 0.5)
 
 
 def test_what_cannot_be_solved_is_left_out() -> None:

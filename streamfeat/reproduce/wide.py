@@ -3,11 +3,13 @@
 For D numbers there are 8 D^2 bytes, 7.2 GB at D = 30,000, and no second such array: sums are kept in the upper triangle
 and on a diagonal of their own, factors are written to the lower one. Rows are never all there. n D^2 operations for the
 sums, D^3 / 3 for each lambda: at D = 30,000, 50,000 rows and the 50 GFLOP/s of one core a quarter of an hour, and three
-minutes; an hour in all.
+minutes. So of the grid of lambdas every fourth is tried, then those between the best of them and its neighbours, by
+halves: as good as the whole grid where accuracy rises to one summit, and half its factors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +22,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
 Codes = NDArray[np.intp]
 
+STEP = 4
+"""Of the grid of lambdas, at first."""
 TILE = 1024
 """Rows and columns that are mirrored at a time."""
 
@@ -78,13 +82,13 @@ class WideRLS:
         size = float(np.trace(self.gram)) / max(self.n, 1)
         if size <= 0:
             raise InvalidArgument("lambda is chosen by what was learned of other rows; take some that are not zero")
-        tried = []
-        for part in MANY_ROWS_GRID:
-            W = self.weights(part * size)
-            if W is not None:
-                tried.append((float(np.mean(answers(Z, W) == codes)), float(part * size)))
-        accuracy, lam = max(tried)
-        return lam, accuracy
+
+        def accuracy_at(k: int) -> float:
+            W = self.weights(float(MANY_ROWS_GRID[k]) * size)
+            return -np.inf if W is None else float(np.mean(answers(Z, W) == codes))
+
+        best, accuracy = summit(accuracy_at, len(MANY_ROWS_GRID))
+        return float(MANY_ROWS_GRID[best]) * size, accuracy
 
     def _mirror(self) -> None:
         """The lower triangle as the upper one, without the diagonal."""
@@ -94,6 +98,23 @@ class WideRLS:
             tile = self.gram[some, some]
             below = np.tril_indices(len(tile), -1)
             tile[below] = tile.T[below]
+
+
+def summit(value: Callable[[int], float], n: int) -> tuple[int, float]:
+    """The place of the largest of values at 0 .. n - 1 which rise to it and then fall, and that value.
+
+    Every fourth is asked, then from the best of those on its neighbours at half the distance, and at half of that; of
+    equal ones the later is taken.
+    """
+    known: dict[int, float] = {}
+    step, places = STEP, [*range((n - 1) // 2 % STEP, n, STEP)]
+    while True:
+        known |= {k: value(k) for k in places if 0 <= k < n and k not in known}
+        best = max(known, key=lambda k: (known[k], k))
+        if step == 1:
+            return best, known[best]
+        step //= 2
+        places = [best - step, best + step]
 
 
 def answers(Z: Rows, W: Floats) -> Codes:

@@ -137,7 +137,7 @@ NAN = np.where(np.arange(16).reshape(4, 4) == 9, np.nan, GOOD)
         (GOOD, np.array([1, 1, 2, 2], dtype=object), "labels.npy: an array of Python objects"),
         (GOOD.astype(object), np.array([1, 1, 2, 2]), "rows.npy: an array of Python objects"),
         (GOOD, np.array([1.0, 1.0, 2.0, 2.0]), "labels must be whole numbers or texts, got dtype float64"),
-        (GOOD, np.array(["a", "a", "", "b"]), "labels.npy: row 2 has no label"),
+        (GOOD, np.full(4, ""), "labels.npy: pairs are told apart by whose they are, but no row has a label"),
         (GOOD.astype(str), np.array([1, 1, 2, 2]), "rows.npy: features must be integers or floats"),
     ],
 )
@@ -145,6 +145,20 @@ def test_what_cannot_be_verified_is_refused_by_name(cli: Terminal, rows: Any, la
     """One line with the file, what was needed and what came; nothing unpickled."""
     files = saved(cli.home, rows=rows, labels=labels)
     cli("verify", files[0], "--labels", files[1]).refused(64, said)
+
+
+def test_rows_without_a_label_are_left_out(cli: Terminal) -> None:
+    """As `push --out` writes them; their number is told, and the figures are those of the others alone."""
+    X, y = people(40, 3, 4)
+    names = np.array([f"person {who}" for who in y])
+    rest = np.arange(len(y)) % 7 > 0
+    rows, labels = saved(cli.home, rows=X, labels=np.where(rest, names, ""))
+    ran = cli("verify", rows, "--labels", labels, "--json")
+    assert "labels.npy: 6 of 40 rows have no label: left out" in ran.err
+    rows, labels = saved(cli.home, rows=X[rest], labels=names[rest])
+    own = {"peak_rss_mb"}
+    alone = cli("verify", rows, "--labels", labels, "--json").json
+    assert {key: ran.json[key] for key in ran.json if key not in own} == {k: alone[k] for k in alone if k not in own}
 
 
 def test_questions_that_are_none_are_refused(cli: Terminal) -> None:

@@ -32,12 +32,15 @@ def _rates(context: click.Context, option: click.Parameter, value: str) -> dict[
 
 
 def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows (n, D) and their labels (n,), from an .npy each or from an .npz of both.
+    """The labelled rows (n, D) and their labels (n,), from an .npy each or from an .npz of both.
+
+    Rows whose label is the empty text, as `push --out` writes where it knows none, are left out.
 
     Raises
     ------
     InvalidArgument
-        By the file's name: unreadable, objects, another shape, values that are not finite, another number of labels.
+        By the file's name: unreadable, objects, another shape, values that are not finite, another number of labels, no
+        label at all.
     """
     X = array_in(file, "features")
     try:
@@ -52,8 +55,11 @@ def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[An
         raise InvalidArgument(f"{where}: labels must have shape ({len(X)},) as {file} has {len(X)} rows, got {y.shape}")
     if y.dtype.kind not in "iuU":
         raise InvalidArgument(f"{where}: labels must be whole numbers or texts, got dtype {y.dtype}; convert them")
-    if y.dtype.kind == "U" and (y == "").any():
-        raise InvalidArgument(f"{where}: row {int(np.argmax(y == ''))} has no label; leave that row out")
+    if y.dtype.kind == "U" and not (known := y != "").all():
+        if not known.any():
+            raise InvalidArgument(f"{where}: pairs are told apart by whose they are, but no row has a label; --labels")
+        click.echo(f"{where}: {np.count_nonzero(~known):,} of {len(y):,} rows have no label: left out", err=True)
+        return X[known], y[known]
     return X, y
 
 

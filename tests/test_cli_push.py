@@ -129,6 +129,19 @@ def test_pictures_without_labels_are_classified_without_accuracy(
     assert f"stack.npy[0]{' ' * 12} {ran.json['results'][0]['label']}\n" in shown.out
 
 
+def test_neighbours_without_labels_are_shown_by_number(
+    served: Terminal, tmp_path: Path, digits: NDArray[np.uint8]
+) -> None:
+    """An index of pictures that nobody named: what is found has the number it was entered under."""
+    np.save(tmp_path / "stack.npy", digits)
+    assert served("push", tmp_path / "stack.npy", "--connect", served.front, "--insert", "nameless").status == 0
+    ran = served("push", tmp_path / "stack.npy", "--connect", served.front, "--search", "nameless", "--json")
+    nearest = ran.json["results"][0]["neighbours"]
+    assert {n["label"] for n in nearest} == {None}
+    shown = served("push", tmp_path / "stack.npy", "--connect", served.front, "--search", "nameless")
+    assert f"stack.npy[0]{' ' * 12} {' '.join('#' + str(n['id']) for n in nearest)}\n" in shown.out
+
+
 def test_learning_needs_labels(served: Terminal, tmp_path: Path, digits: NDArray[np.uint8]) -> None:
     """Pictures without labels cannot be learned: each fails and says so, exit 3."""
     np.save(tmp_path / "stack.npy", digits)

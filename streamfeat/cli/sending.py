@@ -204,6 +204,13 @@ def _found(result: Result) -> dict[str, Any]:
     }
 
 
+def _answer(found: Mapping[str, Any]) -> str:
+    """A label, or those of the neighbours; of one without a label its number in the index."""
+    if "label" in found:
+        return str(found["label"])
+    return " ".join(f"#{n['id']}" if n["label"] is None else str(n["label"]) for n in found["neighbours"])
+
+
 def write_failures(report: Mapping[str, Any], file: Path | None) -> None:
     """What failed and what was skipped, a JSON object a line; nothing without a file."""
     if file is None:
@@ -229,8 +236,7 @@ def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None
     for speaker, accuracy in sorted((report.get("per_speaker") or {}).items()):
         click.echo(f"  {speaker:<24} {accuracy:.4f}")
     for found in report.get("results", ()):
-        best = found["label"] if "label" in found else [n["label"] for n in found["neighbours"]]
-        click.echo(f"  {found['file']:<24} {best if isinstance(best, str | int) else ' '.join(map(str, best))}")
+        click.echo(f"  {found['file']:<24} {_answer(found)}")
     if report["unsent"]:
         click.echo(f"stopped at the first failure, {report['unsent']} not sent", err=True)
     if report["accuracy"] is not None:

@@ -234,6 +234,14 @@ def test_a_folder_that_cannot_be_written_is_named(cli: Terminal) -> None:
     cli("bank", "build", spec, "--bank-dir", cli.home / "file").refused(78, str(cli.home / "file"))
 
 
+def test_a_working_directory_that_was_deleted_is_no_bug(cli: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name cannot be told: nobody knows it any more."""
+    (cli.home / "gone").mkdir()
+    monkeypatch.chdir(cli.home / "gone")
+    (cli.home / "gone").rmdir()
+    cli("quickstart").refused(78, "the working directory: No such file or directory; mend it or choose another")
+
+
 def test_a_full_disk_behind_standard_output_is_no_bug(cli: Terminal) -> None:
     """One line that says what is the matter, and 78."""
     with Path("/dev/full").open("wb") as full:

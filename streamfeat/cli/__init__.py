@@ -18,8 +18,14 @@ from streamfeat import __version__
 from streamfeat.cli.guidance import Commands, examples
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Numbers of errors that say that there is no room."""
+NAMELESS = {
+    errno.ENOSPC: "",
+    errno.EDQUOT: "",
+    errno.EFBIG: "",
+    errno.ENOENT: "the working directory: ",
+}
+"""Numbers of errors that may come without a file's name -> what is said in its place: an open stream, such as standard
+output, has none, and os.getcwd() does not tell it."""
 
 COMMANDS = {
     "admin": "drain, resume and reload workers of a running fleet",
@@ -131,9 +137,9 @@ def _account(error: BaseException) -> tuple[str, int]:
         return f"{command}: {' '.join(message.split()).rstrip('.')}; see {command} --help", EXIT_USAGE
     if isinstance(error, StreamfeatError):
         return f"streamfeat: {error.reason}", error.exit_status
-    if isinstance(error, OSError) and (error.filename is not None or error.errno in FULL):
-        # what cannot be read or written is the user's to mend; an open stream, such as standard output, has no name
-        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in NAMELESS):
+        # what cannot be read or written is the user's to mend
+        where = NAMELESS[error.errno or 0] if error.filename is None else f"{os.fsdecode(error.filename)}: "
         return f"streamfeat: {where}{error.strerror}; mend it or choose another", EXIT_CONFIG
     kind = type(error).__name__
     return f"streamfeat: bug: {kind}: {error}; `streamfeat --trace ...` shows where", EXIT_INTERNAL

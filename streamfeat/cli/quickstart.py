@@ -48,4 +48,4 @@ def _print(summary: dict[str, Any], folder: Path) -> None:
         for failure in task["failures"]:
             click.echo(f"failed {failure['file']}: {failure['code']}: {failure['reason']}", err=True)
     click.echo(f"{summary['items_per_s']} items/s, p50 {summary['p50_ms']} ms, p99 {summary['p99_ms']} ms")
-    click.echo(f"{summary['wall_s']} s in all; {folder}/summary.json, {summary['picture']}")
+    click.echo(f"{summary['wall_s']} s in all; {folder.absolute()}/summary.json, {summary['picture']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from streamfeat.protocols.methods import METHODS, method_of
 from streamfeat.protocols.pixels import fit_augment
 from streamfeat.protocols.plan import Plan, Source
 from streamfeat.protocols.scores import scores_of
-from streamfeat.protocols.sounds import frames_of
+from streamfeat.protocols.sounds import fit_scattering, frames_of
 from streamfeat.protocols.table import featurise
 from streamfeat.protocols.trouble import BABBLE, TROUBLES, WHITE, troubled
 from streamfeat.signals.signal import Signal
@@ -351,3 +352,16 @@ def test_real_digits_give_the_figures_that_are_known() -> None:
     )
     # the same draws; lambda's grid differs
     assert scores_of(hits, plan)["accuracy"][first] == pytest.approx(0.678, abs=0.02)
+
+
+@pytest.mark.skipif(find_spec("kymatio") is None, reason="kymatio comes with the extra peers (scripts/peers)")
+def test_scattering_hears_all_of_a_word_at_any_rate() -> None:
+    """0.9 s of chirp at 16 kHz give what they give at 8 kHz, to what resampling takes; its end is heard."""
+    fitted = fit_scattering(Task(BankSpec.preset("digits-audio"), list, "shift-turn"))
+
+    def chirp(rate_hz: int, end_s: float = 0.9) -> Signal:
+        t = np.arange(round(end_s * rate_hz)) / rate_hz
+        return Signal("audio", np.sin(2 * np.pi * (300 + 800 * t) * t).astype(np.float32), rate_hz, "chirp")
+
+    slow, fast, half = fitted.transform([chirp(8000), chirp(16000), chirp(16000, 0.5)])
+    assert np.abs(slow - fast).mean() < 0.1 * np.abs(slow - half).mean()

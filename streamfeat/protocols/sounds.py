@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
@@ -26,6 +27,8 @@ SHIFTS = (-2, -1, 0, 1, 2)
 TRIMMED_FRAMES, WHOLE_FRAMES = 75, 101
 OCTAVES, PER_OCTAVE, N_SAMPLES, STRETCHES = 8, 8, 8192, 8
 """Of the scattering: J, Q, the samples it sees at once, and the stretches of time that are averaged."""
+SCATTERED_HZ, FLOOR = 8000, 1e-6
+"""The rate it is computed at, and what is added before its logarithm, both as in kymatio's example of spoken digits."""
 
 
 def log_mel(signal: Signal, trim: bool = True) -> Floats:
@@ -91,7 +94,7 @@ def fit_augment(_task: Task) -> Fitted:
 
 
 def fit_scattering(_task: Task) -> Fitted:
-    """Scattering1D (kymatio), J = Q = 8, of the trimmed recording: means over 8 stretches of what it fills."""
+    """Scattering1D (kymatio), J = Q = 8, of the trimmed recording at 8 kHz: its log, means over 8 stretches."""
     try:
         from kymatio.scattering1d.frontend.numpy_frontend import ScatteringNumPy1D
     except ImportError as error:
@@ -99,11 +102,11 @@ def fit_scattering(_task: Task) -> Fitted:
     scattering = ScatteringNumPy1D(J=OCTAVES, shape=(N_SAMPLES,), Q=PER_OCTAVE)
 
     def one(signal: Signal) -> Floats:
-        x = _trimmed(signal)[:N_SAMPLES]
+        x = soxr.resample(_trimmed(signal), signal.rate_hz or SCATTERED_HZ, SCATTERED_HZ)[:N_SAMPLES]
         out = np.asarray(scattering(np.pad(x, (0, N_SAMPLES - x.size))), np.float32)
         n_filled = max(1, -(-x.size // 2**OCTAVES))
         # the first row is the recording itself, averaged
-        return frames_of(out[1:, :n_filled], STRETCHES).ravel()
+        return frames_of(np.log(out[1:, :n_filled] + np.float32(FLOOR)), STRETCHES).ravel()
 
     return Fitted(_each(one))
 

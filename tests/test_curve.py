@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, curve_rows, nearest_rows
+import numpy as np
+import pytest
+
+from streamfeat.bankspec import BankSpec
+from streamfeat.protocols.classify import classify
+from streamfeat.protocols.fitted import Fitted, Task
+from streamfeat.protocols.methods import Method
+from streamfeat.protocols.plan import Plan, Trial
+from streamfeat.protocols.scores import scores_of
+from streamfeat.reproduce.curve import (
+    NN_METRIC,
+    RLS_METRIC,
+    Points,
+    curve_rows,
+    measure_parts,
+    measure_trials,
+    nearest_rows,
+    ranking_claim,
+)
+from streamfeat.reproduce.experiment import Run
+from streamfeat.signals import Signal
+from tests.test_experiment import silent
 
 
 def test_the_nearest_row_is_the_nearest() -> None:
@@ -31,3 +55,83 @@ def test_rows_are_means_over_trials_then_seeds() -> None:
         ("girl", RLS_METRIC, 0.5, 0.1),
         ("girl", NN_METRIC, 0.25, 0.0866),
     ]
+
+
+LEARNED = np.random.default_rng(0).standard_normal((40, 6)) + np.repeat(np.eye(6)[:2] * 2, 20, axis=0)
+
+
+def small_plan() -> Plan:
+    """Two classes of 20 items, two draws of 5 and one of 8 a class, ten of each asked."""
+    asked = np.r_[10:20, 30:40]
+    trials = []
+    for n, seeds in ((5, 2), (8, 1)):
+        for seed in range(seeds):
+            chosen = np.random.default_rng([n, seed]).permutation(10)[:n]
+            trials.append(Trial(seed, np.concatenate([chosen, 20 + chosen]), {str(n): asked}))
+    signals = [Signal("array", item.astype(np.float32), None, f"item {i}") for i, item in enumerate(LEARNED)]
+    return Plan(["a"] * 20 + ["b"] * 20, signals.__getitem__, lambda: signals[:4], tuple(trials))
+
+
+def fitted_to(seen: list[int], per_fit: bool) -> Method:
+    """Numbers as they are, scaled by what it was fitted to; notes how many items that were."""
+
+    def fit(task: Task) -> Fitted:
+        items = np.stack([signal.samples for signal in task.signals()])
+        seen.append(len(items))
+        scale = np.float32(1.0 + np.abs(items).max())
+
+        def transform(signals: Sequence[Signal]) -> Any:
+            return np.stack([signal.samples for signal in signals]) / scale
+
+        return Fitted(transform, bank="sha")
+
+    return Method(fit, per_fit=per_fit)
+
+
+SPEC = BankSpec.preset("global-image")
+
+
+@pytest.mark.parametrize("per_fit", [False, True])
+def test_trials_are_measured_as_protocols_measure_them(per_fit: bool) -> None:
+    """Fitted once to templates, or to each trial's training items; the accuracy is that of `classify`."""
+    seen: list[int] = []
+    plan = small_plan()
+    measured = list(measure_trials(plan, fitted_to(seen, per_fit), SPEC, silent))
+    assert seen == ([10, 10, 16] if per_fit else [4])
+    assert [points[0]["column"] for points, _ in measured] == ["5", "5", "8"]
+    hits = classify(plan, fitted_to([], per_fit), SPEC, None, progress=silent, n_threads=1)
+    for (row,) in (curve_rows("a", [point for some, _ in measured for point in some])[i : i + 1] for i in range(2)):
+        assert row["mean"] == pytest.approx(scores_of(hits, plan)["accuracy"][str(row["n"])], abs=1e-4)
+
+
+def test_a_trial_that_was_kept_is_not_measured_again(tmp_path: Path) -> None:
+    """A run stopped after two trials fits one more; the points are those of one run."""
+    plan = small_plan()
+
+    def run() -> Run:
+        return Run("curve", fast=True, folder=tmp_path, progress=silent).begin({})
+
+    seen: list[int] = []
+    measure_parts(run(), "some", replace(plan, trials=plan.trials[:2]), fitted_to(seen, True), SPEC)
+    points, bank = measure_parts(run(), "some", plan, fitted_to(seen, True), SPEC)
+    assert (seen, bank) == ([10, 10, 16], "sha")
+    whole: Points = [point for some, _ in measure_trials(plan, fitted_to([], True), SPEC, silent) for point in some]
+    assert points == whole
+
+
+def test_a_ranking_tells_every_point() -> None:
+    """It holds where nothing is above ours, and says where something is, and what the deviation covers."""
+
+    def rows(*means: tuple[float, float]) -> list[dict[str, Any]]:
+        return [
+            {"method": name, "n": 2**i, "metric": RLS_METRIC, "mean": mean, "sd": 0.01}
+            for i, pair in enumerate(means)
+            for name, mean in zip(("ours", "peer"), pair, strict=True)
+        ]
+
+    good = ranking_claim(rows((0.9, 0.8), (0.95, 0.945)), "ours")
+    assert good["holds"]
+    assert "1: 0.900, then peer 0.800; 2: 0.950, then peer 0.945, within the deviation" in good["why"]
+    bad = ranking_claim(rows((0.9, 0.8), (0.95, 0.951), (0.9, 0.99)), "ours")
+    assert not bad["holds"]
+    assert "2: 0.950, ABOVE IT peer 0.951, within the deviation; 4: 0.900, ABOVE IT peer 0.990" in bad["why"]

@@ -41,7 +41,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 
 def test_every_method_has_its_curve(report: dict[str, Any]) -> None:
     """RLS and 1-NN at 1, 10 and all labels a class; two draws of few labels, one of all; more labels answer more."""
-    for method in (mnist.CDF, mnist.IDENTITY, "plain RFF", "raw"):
+    for method in (mnist.CDF, mnist.IDENTITY, mnist.BEST, "plain RFF", "raw"):
         for metric in (RLS_METRIC, NN_METRIC):
             curve = {r["n"]: r for r in report["rows"] if (r["method"], r["metric"]) == (method, metric)}
             assert {n: curve[n]["seeds"] for n in curve} == {1: 2, 10: 2, 30: 1}
@@ -52,27 +52,45 @@ def test_every_method_has_its_curve(report: dict[str, Any]) -> None:
 
 
 def test_templates_bins_and_groups_are_swept(report: dict[str, Any]) -> None:
-    """Each sweep ends at the whole preset, whose point is that of the curve."""
+    """Each sweep has the whole preset, whose point is that of the curve, and a picture with error bars."""
     whole = next(r["mean"] for r in report["rows"] if (r["method"], r.get("n"), r["metric"]) == ("CDF", 10, RLS_METRIC))
-    for sweep, setting, values in (("templates", "m", [8, 16]), ("bins", "bins", [3, 25])):
-        rows = [r for r in report["rows"] if r["method"] == f"CDF by {sweep}" and r["metric"] == RLS_METRIC]
-        assert [r[setting] for r in rows] == values
-        assert rows[-1]["mean"] == whole
-    groups = [r["group"] for r in report["rows"] if r["method"] == "CDF by group" and r["metric"] == NN_METRIC]
-    assert groups == [*mnist.GROUPS, "both"]
+    for name, setting, values, end in (
+        (mnist.BY_TEMPLATES, "m", [8, 16], 16),
+        (mnist.BY_BINS, "bins", [3, 25], 25),
+        (mnist.BY_ELEMENTS, "elements", [1, 9, 49, 147, 441], 441),
+        (mnist.BY_GROUP, "group", ["both", "identity", "rotation", "translation"], "both"),
+    ):
+        for metric in (RLS_METRIC, NN_METRIC):
+            rows = {r[setting]: r for r in report["rows"] if (r["method"], r["metric"]) == (name, metric)}
+            assert sorted(rows) == values
+            assert all(r["n"] == mnist.SWEPT_AT and r["sd"] is not None for r in rows.values())
+        swept = next(r for r in report["rows"] if r["method"] == name and r[setting] == end)
+        assert swept["mean"] == whole
+    panels = {(panel.against, panel.metric): panel.rows(report["rows"]) for panel in mnist._panels()}
+    assert len(panels) == 8
+    assert all(panels.values())
 
 
 def test_settings_are_those_of_the_banks() -> None:
-    """Templates, bins and the factors that are kept; 441 elements in the whole group."""
-    setting = mnist.Setting("preset", 8, n_bins=3)
-    spec = setting.spec()
+    """Templates, bins and the factors that are kept; each part of the group has the elements its row says."""
+    spec = mnist.paper_bank(8, n_bins=3)
     assert (spec.only.templates.m, spec.only.pooling.n_features(8)) == (8, 24)
     assert [factor["factor"] for factor in spec.only.group] == ["rotation", "translation"]
-    assert mnist.Setting("preset", 8, group="identity").spec().only.group == ()
+    assert mnist.paper_bank(8, turns=1, shifts=1).only.group == ()
+    for kind in mnist.kinds_of(EXTENT).values():
+        for name, setting in kind.sweeps:
+            if name == mnist.BY_ELEMENTS:
+                moves = {factor["factor"]: factor["n"] for factor in kind.spec.only.group}
+                assert setting["elements"] == moves.get("rotation", 1) * moves.get("translation", 1) ** 2
 
 
 def test_claims_have_their_figures(report: dict[str, Any]) -> None:
-    """Seven, the first by the bar."""
-    assert len(report["claims"]) == 7
+    """The first by the paper's bar, the last by our own where all labels were learned from."""
     cdf = next(r["mean"] for r in report["rows"] if (r["method"], r.get("n"), r["metric"]) == ("CDF", 10, RLS_METRIC))
-    assert report["claims"][0]["holds"] == (cdf >= mnist.BAR)
+    first, *_, last = report["claims"]
+    assert first["holds"] == (cdf >= mnist.BAR)
+    ours = next(r["mean"] for r in report["rows"] if (r["method"], r["n"], r["metric"]) == (mnist.BEST, 30, RLS_METRIC))
+    assert f"300 labels: {100 * (1 - ours):.2f} %" in last["why"]
+    assert last["holds"] == (100 * (1 - ours) <= mnist.OWN_BAR)
+    small = mnist._own_bar(report["rows"], mnist.Extent((1, 10)))
+    assert small["holds"] is None

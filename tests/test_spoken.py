@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamfeat.reproduce.spoken import KINDS, ONE_OUT, RANDOM, SPLITS, Recordings
+from streamfeat.reproduce.spoken import KINDS, RANDOM, SPLITS, Recordings
 from streamfeat.signals import Signal
 
 
@@ -47,16 +47,29 @@ def test_kinds_are_split() -> None:
         assert not some.trains[asked].any()
 
 
-def test_one_speaker_is_left_out() -> None:
-    """Each speaker's test recordings are asked of all others' training ones."""
-    base = recordings(4, 4)
-    names = np.array([f"s{i % 4}" for i in range(8)])
+def test_each_speaker_is_asked_of_the_others() -> None:
+    """Two, three and all four others train: each draw another set, without who is asked, while there are sets."""
+    base = recordings(5, 5)
+    names = np.array([f"s{i % 5}" for i in range(10)])
     some = Recordings(base.signals, base.labels, names, base.kinds, base.trains, base.unlabelled)
-    for trial in some.one_out():
-        asked = trial.tests[ONE_OUT]
-        assert len(asked) == 1
-        assert set(names[asked]).isdisjoint(names[trial.train])
-        assert len(trial.train) == 3
+    trials = list(some.left_out(5))
+    drawn: dict[tuple[str, str], list[frozenset[str]]] = {}
+    for trial in trials:
+        ((n, asked),) = trial.tests.items()
+        (held,) = names[asked]
+        taught = frozenset(names[trial.train].tolist())
+        assert len(trial.train) == len(taught) == int(n)
+        assert held not in taught
+        assert some.trains[trial.train].all()
+        assert not some.trains[asked].any()
+        sets = drawn.setdefault((n, held), [])
+        assert trial.seed == len(sets)
+        sets.append(taught)
+    # six pairs and four threes, of which five and four are drawn, and one four
+    assert {key: len(sets) for key, sets in drawn.items()} == {
+        (n, f"s{i}"): count for n, count in (("2", 5), ("3", 4), ("4", 1)) for i in range(5)
+    }
+    assert all(len(set(sets)) == len(sets) for sets in drawn.values())
 
 
 @pytest.mark.parametrize("n_train", [4, 500])

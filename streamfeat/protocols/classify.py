@@ -69,7 +69,7 @@ def classify(
     for bank_seed in seeds:
         task = Task(spec if bank_seed is None else replace(spec, seed=bank_seed), plan.templates, plan.moves)
         label = "" if bank_seed is None else f" seed {bank_seed}"
-        for trials, fitted in _fits(plan, method, task):
+        for trials, fitted in fits(plan, method, task):
             rows = np.concatenate([trial.rows for trial in trials])
             with progress(f"features{label}", len(np.unique(rows))) as advance:
                 table = featurise(fitted, plan.read, rows, advance, n_threads)
@@ -86,7 +86,7 @@ def classify(
     return hits
 
 
-def _fits(plan: Plan, method: Method, task: Task) -> Iterator[tuple[Sequence[Trial], Fitted]]:
+def fits(plan: Plan, method: Method, task: Task) -> Iterator[tuple[Sequence[Trial], Fitted]]:
     """The trials that share features, and what makes these."""
     if not method.per_fit:
         yield plan.trials, method.fit(task)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from streamfeat.protocols.speech import ARABIC_TRAIN, ARABIC_VAL, FSDD
 from streamfeat.signals import Signal, open_corpus
 from streamfeat.signals.corpus import Utterance
 
-RANDOM, ONE_OUT = "random speakers", "leave one speaker out"
+RANDOM = "random speakers"
 KINDS = ("man", "woman", "boy", "girl")
 SPLITS = {
     "men to women": (("man",), ("woman",)),
@@ -84,11 +86,18 @@ class Recordings:
             if len(train) and len(test):
                 yield Trial(0, train, {name: test})
 
-    def one_out(self) -> Iterator[Trial]:
-        """Each speaker asked of the others; means are over speakers."""
-        for speaker in np.unique(self.speakers):
-            own = self.speakers == speaker
-            yield Trial(0, rows_of(self.trains & ~own), {ONE_OUT: rows_of(~self.trains & own)})
+    def left_out(self, n_seeds: int) -> Iterator[Trial]:
+        """Each speaker asked of 2, 3 ... and all of the others; a column is their number.
+
+        For each seed another set of the others, as long as there are any: of five speakers ten pairs and one five.
+        """
+        names = np.unique(self.speakers)
+        for n in range(2, len(names)):
+            chosen = {held: _sets(names[names != held], n, n_seeds, [n, i]) for i, held in enumerate(names)}
+            for seed in range(min(n_seeds, math.comb(len(names) - 1, n))):
+                for held in names:
+                    train = rows_of(self.trains & np.isin(self.speakers, chosen[held][seed]))
+                    yield Trial(seed, train, {str(n): rows_of(~self.trains & (self.speakers == held))})
 
 
 def read_typed(path: Path, progress: Progress) -> Recordings:
@@ -114,6 +123,12 @@ def read_english(folder: Path, n_takes: int, progress: Progress) -> Recordings:
     strangers = open_corpus(need(folder, ARABIC_TRAIN, "the Arabic digits")).utterances
     chosen = np.random.default_rng(0).permutation(len(strangers))[:N_TEMPLATES]
     return replace(recordings, unlabelled=_read([strangers[i] for i in np.sort(chosen)], progress))
+
+
+def _sets(names: NDArray[np.str_], n: int, n_sets: int, seed: list[int]) -> list[tuple[str, ...]]:
+    """So many sets of n of the names, none twice, or all that there are."""
+    every = list(itertools.combinations(names.tolist(), n))
+    return [every[i] for i in np.random.default_rng(seed).permutation(len(every))[:n_sets]]
 
 
 def _read(utterances: Sequence[Utterance], progress: Progress) -> list[Signal]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -65,6 +67,27 @@ def test_it_goes_on_after_a_kill_and_equals_this_process(shell: Terminal, tmp_pa
     assert np.load(out / "names.npy").tolist() == [entry.name for entry in pictures]
     again = shell(*words)
     assert (again.status, again.json["computed"], again.json["failed"]) == (3, 0, report["failed"])
+
+
+def test_ctrl_c_ends_it_without_a_trace(shell: Terminal, tmp_path: Path) -> None:
+    """It goes to every process of a terminal: workers leave their end to the cluster, and what is done is kept."""
+    out = tmp_path / "features"
+    np.save(tmp_path / "many.npy", np.random.default_rng(6).integers(0, 256, (3000, 20, 20), dtype=np.uint8))
+    words = ["featurize", str(tmp_path / "many.npy"), "--out", str(out), "--preset", "digits-image", "--block", "2"]
+    ensure_bank("digits-image", shell.banks)
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [EXECUTABLE, *words], env=shell.environ, stdout=said, stderr=said, start_new_session=True
+        )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("blocks/[!.]*")) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)  # looks again
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 130
+    text = (tmp_path / "said").read_text()
+    assert "Traceback" not in text
+    assert text.endswith("streamfeat: stopped\n")
 
 
 def test_every_form_holds_the_same(shell: Terminal, tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ A fleet's wire is another: it carries data only, and checks them.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from streamfeat.errors import ConfigError, Unavailable
@@ -63,14 +65,14 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
         stack.enter_context(dask.config.set(LOCAL if local else BANKS))
         where: Any = address
         if local:
-            where = stack.enter_context(
-                distributed.LocalCluster(
+            with _interrupted_later():
+                cluster = distributed.LocalCluster(
                     n_workers=n_workers or n_cores(),
                     threads_per_worker=1,
                     dashboard_address="127.0.0.1:0",
                     silence_logs=50,
                 )
-            )
+            where = stack.enter_context(cluster)
         try:
             # what workers give comes straight from them, not by way of the scheduler: here they can be reached
             client = distributed.Client(where, timeout=CONNECT_S, set_as_default=False, direct_to_workers=local or None)
@@ -81,6 +83,20 @@ def connect(address: str = "local", n_workers: int | None = None) -> Iterator[di
                 f"a Dask scheduler with a worker is needed at {address!r}: {error}; start one, or use local"
             ) from error
         yield client
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold SIGINT back, here until the end and from threads and processes that are started meanwhile for ever.
+
+    Ctrl-C goes to every process of a terminal: workers would end with a trace each. They are ended with their cluster.
+    """
+    resource_tracker.ensure_running()  # a thread that has to start it lets SIGINT through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _restore(environ: Mapping[str, str]) -> None:

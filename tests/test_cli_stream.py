@@ -153,6 +153,7 @@ def test_free_spoken_digits_in_folder_and_zip(served: Terminal, fsdd: Path, tmp_
         assert (report["layout"], report["sent"], report["answered"]) == ("fsdd", 60, 60)
         assert set(report["per_speaker"]) == {"test-man", "train-man", "train-woman"}
         assert report["accuracy"] == pytest.approx(np.mean(list(report["per_speaker"].values())))
+        assert report["measured"] == "mean over speakers, each asked of a model of the others"
         with np.load(out) as arrays:
             saved.append((arrays["features"], arrays["labels"]))
     np.testing.assert_array_equal(saved[0][0], saved[1][0])
@@ -168,6 +169,8 @@ def test_takes_choose_what_is_fitted_and_tested(served: Terminal, fsdd: Path, co
 
     own = accuracy()  # tested on takes below 5, fitted on the others: 5 -> 0
     assert own is not None
+    shown = served("stream", fsdd, "--connect", served.front).out
+    assert f"accuracy {own:.4f} (RLS of 30 recordings, 30 others asked)" in shown
     assert accuracy("--train-takes", "5-9", "--test-takes", "0-4") == own
     assert accuracy("--train-takes", "0", "--test-takes", "5") is not None
     assert accuracy("--train-takes", "5") == own

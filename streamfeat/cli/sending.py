@@ -230,7 +230,8 @@ def exit_status(report: Mapping[str, Any]) -> int:
 
 def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None:
     """Counts and accuracy on standard output, failures by name and reason on standard error."""
-    click.echo(f"{what}, bank {report['bank']}: {report['answered']} of {report['sent']} answered")
+    bank = sending.bank if report["bank"] == sending.bank else f"{sending.bank} ({report['bank'][:12]})"
+    click.echo(f"{what}, bank {bank}: {report['answered']} of {report['sent']} answered")
     if report["answered"]:
         click.echo(f"{report['items_per_s']} items/s, p50 {report['p50_ms']} ms, p99 {report['p99_ms']} ms")
     for speaker, accuracy in sorted((report.get("per_speaker") or {}).items()):
@@ -240,7 +241,8 @@ def print_report(report: Mapping[str, Any], what: str, sending: Sending) -> None
     if report["unsent"]:
         click.echo(f"stopped at the first failure, {report['unsent']} not sent", err=True)
     if report["accuracy"] is not None:
-        click.echo(f"accuracy {report['accuracy']:.4f}")
+        measured = report.get("measured")
+        click.echo(f"accuracy {report['accuracy']:.4f}" + (f" ({measured})" if measured else ""))
     if "fit" in report:
         click.echo("fitted: " + ", ".join(f"{key} {value}" for key, value in report["fit"].items()))
     if "unfitted" in report:

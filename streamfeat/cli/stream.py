@@ -83,6 +83,7 @@ def command(
         "path": printable(str(path)),
         "layout": corpus.layout,
         **report,
+        "measured": None,
         "per_speaker": None,
         "skipped": [{"file": skipped.name, "reason": skipped.reason} for skipped in corpus.skipped],
     }
@@ -139,7 +140,11 @@ def _accuracy(
     train, test = (_within(utterances, wanted) for wanted in takes)
     if leave_one_speaker_out:
         scores = leave_one_group_out(X, y, speakers, train_mask=train, test_mask=test)
-        return {"accuracy": scores.mean_accuracy, "per_speaker": scores.accuracy}
+        return {
+            "accuracy": scores.mean_accuracy,
+            "measured": "mean over speakers, each asked of a model of the others",
+            "per_speaker": scores.accuracy,
+        }
     split = np.array([u.split or "" for u in utterances])
     if takes[0] is None:
         train = (split == "train") & ~(test if takes[1] else np.zeros_like(test))
@@ -156,4 +161,7 @@ def _accuracy(
     rls = RLS("logo" if by_speaker else "loo")
     rls.fit(X[train], chosen(y, train), groups=groups if by_speaker else None)
     predicted = rls.predict(X[test])
-    return {"accuracy": float(np.mean([p == t for p, t in zip(predicted, chosen(y, test), strict=True)]))}
+    return {
+        "accuracy": float(np.mean([p == t for p, t in zip(predicted, chosen(y, test), strict=True)])),
+        "measured": f"RLS of {np.count_nonzero(train)} recordings, {np.count_nonzero(test)} others asked",
+    }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from streamfeat.reports.pictures import draw_confusion, draw_rocs, draw_times
+from streamfeat.reports.pictures import Panel, draw_confusion, draw_panels, draw_rocs, draw_times
 
 
 def pixels(picture: bytes) -> NDArray[np.int64]:
@@ -47,3 +47,16 @@ def test_times_are_told_by_name_and_median() -> None:
     _, narrow = draw_times("t", {"a": [2.0] * 50})
     _, wide = draw_times("t", {"a": rng.uniform(1, 9, 50).tolist()})
     assert 0 < ink(narrow) < ink(wide)
+
+
+def test_curves_have_error_bars() -> None:
+    """The same means with a deviation are drawn with more; a method's name covers none of its points."""
+
+    def drawn(sd: float, name: str) -> bytes:
+        rows = [{"method": name, "n": 2**i, "metric": "share", "mean": i / 5, "sd": sd} for i in range(4)]
+        ((_, picture),) = draw_panels([Panel("curve", "share", "n", "x")], rows)
+        return picture
+
+    assert ink(drawn(0.2, "a")) > 1.1 * ink(drawn(0.0, "a"))
+    columns = np.flatnonzero((np.ptp(pixels(drawn(0.0, "a")), axis=2) > 20).any(axis=0))
+    assert np.diff(columns).max() > 5  # the line ends, then comes the legend

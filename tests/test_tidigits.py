@@ -94,5 +94,5 @@ def test_peers_that_are_not_installed_are_named(corpus: Path, tmp_path: Path, mo
     monkeypatch.setattr(tidigits, "_claims", lambda _rows: [])
     report = reproduce(tidigits.TIDIGITS, fast=True, folder=tmp_path, progress=silent, data=corpus)
     assert {row["method"] for row in report["rows"]} == {"log-mel"}
-    said = "the peer mfcc was not run: streamfeat_no_such_package is not installed, scripts/peers does it"
+    said = "the peer MFCC was not run: streamfeat_no_such_package is not installed, scripts/peers does it"
     assert said in report["deviations"]

@@ -18,6 +18,10 @@ MOST_WRITTEN = 20
 """Labels up to which counts are written into a confusion matrix."""
 
 
+MOST_PLACES = 12
+"""Of points that are told along a logarithmic axis by their numbers."""
+
+
 @dataclass(frozen=True)
 class Panel:
     """One picture.
@@ -145,6 +149,11 @@ def _lines(axis: Any, panel: Panel, against: str, rows: Rows) -> None:
     axis.set(xlabel=against, ylabel=panel.metric)
     if "x" in panel.log:
         axis.set_xscale("log")
+        places = sorted({float(row[against]) for row in rows})
+        if len(places) <= MOST_PLACES:
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.minorticks_off()
     if "y" in panel.log:
         axis.set_yscale("log")
-    axis.legend(fontsize=8)
+    # beside the lines: of ten methods it would cover some
+    axis.figure.legend(loc="outside right center", fontsize=8)

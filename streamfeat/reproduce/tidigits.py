@@ -84,7 +84,7 @@ def measure_tidigits(run: Run) -> Findings:
         trials = list(measure_trials(plan, SPEECH[method], _spec(preset, extent.m), progress))
         return {"points": [point for some, _ in trials for point in some], "bank": trials[-1][1]}
 
-    methods = [name for name, (method, _) in METHODS.items() if method not in missing()]
+    methods = [name for name in METHODS if name not in missing()]
     done = run.parts([f"{corpus}: {name}" for corpus in found for name in methods], points)
     rows: list[dict[str, Any]] = []
     for corpus in found:
@@ -102,8 +102,9 @@ def measure_tidigits(run: Run) -> Findings:
 
 
 def missing() -> dict[str, str]:
-    """Method -> package, of the peers whose package is not installed."""
-    return {method: package for method, package in PACKAGES.items() if not find_spec(package)}
+    """Name -> package, of the peers whose package is not installed."""
+    needed = {name: PACKAGES[method] for name, (method, _) in METHODS.items() if method in PACKAGES}
+    return {name: package for name, package in needed.items() if not find_spec(package)}
 
 
 def corpora(run: Run, extent: Extent) -> dict[str, Corpus]:

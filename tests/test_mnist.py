@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from streamfeat.protocols.digits import MNIST as FILE
+from streamfeat.protocols.digits import read_mnist
+from streamfeat.protocols.plan import Source
 from streamfeat.reproduce import mnist
 from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC
 from streamfeat.reproduce.experiment import reproduce
@@ -94,3 +96,14 @@ def test_claims_have_their_figures(report: dict[str, Any]) -> None:
     assert last["holds"] == (100 * (1 - ours) <= mnist.OWN_BAR)
     small = mnist._own_bar(report["rows"], mnist.Extent((1, 10)))
     assert small["holds"] is None
+
+
+def test_draws_of_many_labels_are_fewer(data: Path) -> None:
+    """Where a fit takes minutes; of all digits there is one."""
+    drawn = read_mnist(Source(data, None, 5, silent))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnist, "MANY", 10)
+        plan = mnist.plan_labels(drawn, mnist.Extent(n_seeds=5, n_test=40), (5, 10, mnist.ALL))
+    assert [trial.seed for trial in plan.trials] == [0, 1, 2, 3, 4, 0, 1, 2, 0]
+    assert [len(trial.train) for trial in plan.trials] == [50] * 5 + [100] * 3 + [300]
+    assert set(plan.trials[5].train) != set(plan.trials[6].train)

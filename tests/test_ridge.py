@@ -43,11 +43,11 @@ def test_a_singular_matrix_is_no_model() -> None:
 def test_inner_folds_choose_and_the_held_fold_is_not_seen() -> None:
     """Targets of the held fold change neither sigma nor penalty nor answers; the choice beats the worst penalty."""
     split = Split(FOLD, 2, 30)
-    errors, sigma, penalty = outer_errors(lambda s, _train: (rbf(s), rbf(s)), (0.01, 1.0, 100.0), Y, split)
+    errors, sigma, penalty = outer_errors(lambda s, _train: rbf(s), (0.01, 1.0, 100.0), Y, split)
     assert sigma == 1.0
     assert np.abs(errors).mean() < 0.05
     changed = np.where(FOLD == 2, 1e3, Y)
-    again = outer_errors(lambda s, _train: (rbf(s), rbf(s)), (0.01, 1.0, 100.0), changed, split)
+    again = outer_errors(lambda s, _train: rbf(s), (0.01, 1.0, 100.0), changed, split)
     assert again[1:] == (sigma, penalty)
     np.testing.assert_allclose(again[0] + 1e3, errors + Y[FOLD == 2], rtol=1e-12)
     chosen, error = choose_penalty(rbf(1.0), Y, FOLD, np.flatnonzero(FOLD != 2))

@@ -14,7 +14,7 @@ Ints = NDArray[np.intp]
 Gram = Callable[[Ints, Ints], Floats]
 """Numbers of some items and of others -> kernel between their copies, item by item."""
 
-PENALTIES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
+PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Tried; in parts of the kernel's mean diagonal, the same for any number of rows, as noise would be."""
 
 
@@ -54,13 +54,13 @@ def choose_penalty(gram: Gram, y: Floats, fold: Ints, items: Ints) -> tuple[floa
     for held in np.unique(inner):
         taught = inner != held
         rows = np.repeat(taught, n_copies)
+        among, to = K[np.ix_(rows, rows)], K[np.ix_(~rows, rows)]
         for i, penalty in enumerate(PENALTIES):
-            ridge = Ridge.fit(K[np.ix_(rows, rows)], y, items[taught], penalty)
+            ridge = Ridge.fit(among, y, items[taught], penalty)
             if ridge is None:
                 errors[i] = np.inf
             else:
-                answers = ridge.predict(K[np.ix_(~rows, rows)])
-                errors[i] += float(np.abs(answers - y[items[~taught]]).sum()) / len(items)
+                errors[i] += float(np.abs(ridge.predict(to) - y[items[~taught]]).sum()) / len(items)
     best = int(np.argmin(errors))
     return PENALTIES[best], float(errors[best])
 
@@ -75,24 +75,24 @@ class Split:
 
 
 def outer_errors(
-    grams: Callable[[float, Ints], tuple[Gram, Gram]], sigmas: Sequence[float], y: Floats, split: Split
+    grams: Callable[[float, Ints], Gram], sigmas: Sequence[float], y: Floats, split: Split
 ) -> tuple[Floats, float, float]:
     """Errors (n,) on the fold held out, and the sigma and penalty that the other folds chose among themselves.
 
     Parameters
     ----------
     grams : callable
-        sigma and the training items -> the kernel to choose with, which may be a cheaper estimate, and the kernel.
+        sigma and the training items -> the kernel.
     """
     fold = split.fold
     train, test = np.flatnonzero(fold != split.held), np.flatnonzero(fold == split.held)
     some = np.random.default_rng(split.held).permutation(train)[: split.n_inner]
     tried = []
     for sigma in sigmas:
-        penalty, error = choose_penalty(grams(sigma, train)[0], y, fold, some)
+        penalty, error = choose_penalty(grams(sigma, train), y, fold, some)
         tried.append((error, sigma, penalty))
     _, sigma, penalty = min(tried)
-    gram = grams(sigma, train)[1]
+    gram = grams(sigma, train)
     K = gram(train, train)
     # what was regular on a few items may be singular on all
     stronger = [p for p in PENALTIES if p >= penalty]

@@ -48,9 +48,7 @@ class Operator(NamedTuple):
 
 
 def _sum_at(place: NDArray[np.intp], values: NDArray[Any], d: int) -> NDArray[np.float64]:
-    out = np.zeros(d)
-    np.add.at(out, place, values)
-    return out
+    return np.asarray(np.bincount(place, values, d), np.float64)
 
 
 def gather(axes: Axes, y: ArrayLike, x: ArrayLike, border: Border = "zero") -> Operator:

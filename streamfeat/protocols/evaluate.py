@@ -24,6 +24,7 @@ from streamfeat.protocols.fitted import Fitted
 from streamfeat.protocols.maxmargin import plan_draws, plan_splits
 from streamfeat.protocols.methods import Method, method_of
 from streamfeat.protocols.plan import Plan, Progress, Source
+from streamfeat.protocols.poses import plan_pose_draws, plan_pose_shots, plan_poses
 from streamfeat.protocols.scores import rounded, scores_of
 from streamfeat.signals.signal import Kind
 from streamfeat.threads import n_cores
@@ -52,6 +53,9 @@ PROTOCOLS = {
     "orl-verify": Protocol("image", plan_orl, "splits", 20, (ORL,)),
     "orl-mmif": Protocol("image", plan_splits, "splits", 20, (ORL,)),
     "orl-mmif-draws": Protocol("image", plan_draws, "draws", 20, (ORL,)),
+    "orl-poses": Protocol("image", plan_poses, "splits", 20, (ORL,)),
+    "orl-poses-draws": Protocol("image", plan_pose_draws, "draws", 20, (ORL,)),
+    "orl-poses-shots": Protocol("image", plan_pose_shots, "splits", 20, (ORL,)),
     "mugshots": Protocol("image", plan_mugshots, "splits", 5, ("mugshots",)),
     "lfw": Protocol("image", plan_lfw, "draws", 1, ("lfw",)),
     "ijba": Protocol("image", plan_ijba, "splits", 10, ("ijba",)),

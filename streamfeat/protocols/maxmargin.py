@@ -72,7 +72,11 @@ def plan_splits(source: Source) -> Faces:
 
 def plan_draws(source: Source) -> Faces:
     """The people of split 0 tested, the others divided anew into T_G and X."""
-    faces = plan_splits(source)
+    return draw_others(plan_splits(source))
+
+
+def draw_others(faces: Faces) -> Faces:
+    """The tested of split 0 in every split; who is in T_G and who in X is drawn from the other subjects."""
     first = faces.splits[0]
     others = np.concatenate([first.taught, first.more])
     subject = np.array([faces.subjects[row] for row in others])

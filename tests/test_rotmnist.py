@@ -9,6 +9,7 @@ import pytest
 
 from streamfeat import layer2
 from streamfeat.bankspec import BankSpec
+from streamfeat.protocols import drawn
 from streamfeat.protocols.table import featurise
 from streamfeat.reproduce import rotmnist
 from streamfeat.reproduce.experiment import reproduce
@@ -17,7 +18,7 @@ from tests.test_mnist import data
 
 __all__ = ["data"]
 
-EXTENT = rotmnist.Extent(60, 30, 64, 6, 64, 8, 30, True)
+EXTENT = rotmnist.Extent(60, 30, 48, 6, 64, 8, 30, True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,8 +27,9 @@ def small() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rotmnist, "FAST", EXTENT)
         patch.setattr(rotmnist, "BLOCK", 20)
+        patch.setattr(drawn, "N_TEMPLATES", 40)  # fewer than landmarks, as in full
         patch.setattr(rotmnist, "find_spec", lambda _name: None)
-        patch.setattr(layer2, "LEAST_STRUCTURED", 64)
+        patch.setattr(layer2, "LEAST_STRUCTURED", 48)
         patch.setattr(rotmnist, "WIDTHS", (0.4, 0.9))
         patch.setattr(rotmnist, "specs", lambda extent: {**SPECS(extent), rotmnist.OURS: light()})
         yield

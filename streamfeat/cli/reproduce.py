@@ -28,7 +28,8 @@ EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment
 ABOUT = {
     "xperm": "sequences under permutations, learned from few (Mroueh et al. 2015, figure 1)",
     "mnist": "handwritten digits from few labels (Mroueh et al. 2015, figure 2)",
-    "tidigits": "spoken digits of new speakers (Mroueh et al. 2015, figure 3); --data names a TIDIGITS of your own",
+    "tidigits": "spoken digits of new speakers, beside MiniRocket and scattering where scripts/peers installed them "
+    "(Mroueh et al. 2015, figure 3); --data names a TIDIGITS of your own",
     "kernel-error": "how the error of features falls with templates and group elements (Raj et al. 2017, theorem 3.1)",
     "qm7": "energies of molecules from Coulomb matrices (Raj et al. 2017, table 1)",
     "rotmnist": "digits at any angle (Raj et al. 2017, table 2)",

@@ -15,10 +15,10 @@ from streamfeat.learn.mmif import MMIF
 from streamfeat.learn.orbitkernel import OrbitKernel
 from streamfeat.learn.verification import unit_rows, verify
 from streamfeat.protocols import faces, poses
-from streamfeat.protocols.plan import Rows
 from tests.files import shared
 from tests.protocol_data import IMAGE_SPEC
 from tests.test_protocols import silent
+from tests.test_protocols_maxmargin import about_mean
 from tests.test_protocols_pictures import RAW, album, source
 
 __all__ = ["album"]  # the fixture
@@ -91,14 +91,8 @@ def test_columns_are_those_of_mmif_on_unit_rows(album: Path) -> None:
     """Less T_G's mean, of unit length; SVMs of one pose see the front alone; fewer orbits are the first."""
     plan = poses.plan_poses(source(album, n_seeds=2))
     fitted, _, report = faces.verify_faces(plan, RAW, SPEC, progress=silent, n_threads=1)
-    split = plan.splits[1]
-
-    def rows(some: Rows) -> tuple[NDArray[Any], list[str]]:
-        return fitted.transform([plan.read(int(row)) for row in some]), [plan.subjects[row] for row in some]
-
-    (T, orbits), (X, things), (asked, who) = map(rows, (split.taught, split.more, split.asked))
-    mean = T.mean(axis=0, dtype=np.float64)
-    T, X, asked = (unit_rows(some - mean) for some in (T, X, asked))
+    (T, orbits), (X, things), (asked, who) = about_mean(plan, fitted, plan.splits[1])
+    T, X, asked = (unit_rows(rows) for rows in (T, X, asked))
 
     def rate(mmif: MMIF, X: NDArray[Any], things: list[str], n_orbits: int) -> float:
         mmif.fit(X, things, templates=T[: n_orbits * N], orbits=orbits[: n_orbits * N])

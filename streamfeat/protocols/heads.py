@@ -26,13 +26,15 @@ NOWHERE = -2.0
 
 
 def turn(shape: tuple[int, int], yaw_deg: float, pitch_deg: float) -> Operator:
-    """What turns a picture of (h, w) pixels: the nose to the right and down, as seen.
+    """What turns a picture of (h, w) pixels; without a turn, pixels of the ellipse stay as they are to the bit.
 
     Parameters
     ----------
     shape : (h, w)
-    yaw_deg, pitch_deg : float
-        Less than a quarter turn. Without a turn, pixels of the ellipse stay as they are to the bit.
+    yaw_deg : float
+        The nose goes to the right, as seen.
+    pitch_deg : float
+        The nose goes down.
     """
     h, w = shape
     half = np.array([w / 2, h / 2, w / 2])

@@ -14,7 +14,7 @@ from streamfeat.errors import ConfigError
 from streamfeat.learn.mmif import MMIF
 from streamfeat.learn.orbitkernel import OrbitKernel
 from streamfeat.learn.verification import unit_rows, verify
-from streamfeat.protocols import faces, poses
+from streamfeat.protocols import faces, maxmargin, poses
 from tests.files import shared
 from tests.protocol_data import IMAGE_SPEC
 from tests.test_protocols import silent
@@ -98,14 +98,14 @@ def test_columns_are_those_of_mmif_on_unit_rows(album: Path) -> None:
         mmif.fit(X, things, templates=T[: n_orbits * N], orbits=orbits[: n_orbits * N])
         return verify(mmif.transform(asked), who, (0.01,)).vr[0.01]
 
-    rbf: dict[str, Any] = {"pooling": "max", "kernel": "rbf", "sigma": poses.SIGMA, "C": poses.COST, "seed": 1}
+    rbf: dict[str, Any] = {"pooling": "max", "kernel": "rbf", "sigma": maxmargin.SIGMA, "C": maxmargin.COST, "seed": 1}
     alone: dict[str, Any] = {"pooling": "none", "C": poses.COST_ALONE, "seed": 1}
     front = slice(poses.FRONT, None, N)
     expected = {
         "MMIF max rbf, K = 10": rate(MMIF(10, **rbf), X, things, 6),
         "MMIF max rbf, 5 orbits": rate(MMIF(10, **rbf), X, things, 5),
         "MMIF max rbf, X in one pose": rate(MMIF(10, **rbf), X[front], things[front], 6),
-        "MMIF mean linear": rate(MMIF(10, pooling="mean", C=poses.COST, seed=1), X, things, 6),
+        "MMIF mean linear": rate(MMIF(10, pooling="mean", C=maxmargin.COST, seed=1), X, things, 6),
         "SVMs alone, K = 10": rate(MMIF(10, **alone), X, things, 6),
         "SVMs alone, 5 against the rest": rate(MMIF(10, 5, None, **alone), X, things, 6),
     }
@@ -132,6 +132,6 @@ def test_orbits_of_poses_make_real_faces_more_alike() -> None:
     T, asked = unit_rows(T - mean), unit_rows(asked - mean)
     who = [plan.subjects[row] for row in split.asked]
     orbits = [plan.subjects[row] for row in split.taught]
-    kernel = OrbitKernel("max", "rbf", poses.SIGMA).fit(T, orbits)
+    kernel = OrbitKernel("max", "rbf", maxmargin.SIGMA).fit(T, orbits)
     pixels, features = (verify(rows, who, (0.01,)).vr[0.01] for rows in (asked, kernel.transform(asked)))
     assert features > 2 * pixels

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamfeat.bankspec import BankSpec
 from streamfeat.learn.mmif import MMIF
-from streamfeat.learn.verification import verify
+from streamfeat.learn.verification import unit_rows, verify
 from streamfeat.protocols import faces, maxmargin
 from streamfeat.protocols.fitted import Fitted
 from tests.protocol_data import IMAGE_SPEC
@@ -53,7 +53,11 @@ def test_columns_are_those_of_mmif_on_the_rows_of_each_split(album: Path) -> Non
     for seed in ("0", "1"):
         difference = by_seed["MMIF max linear, K = 10, 1 % FAR"][seed] - by_seed["SVMs alone, K = 10, 1 % FAR"][seed]
         assert by_seed["gain, 1 % FAR"][seed] == difference
-    assert len(report["accuracy"]) == 2 * (4 + 2 * 3 + len(maxmargin.VARIANTS) + 1)
+    rbf = MMIF(10, C=maxmargin.COST, seed=1, kernel="rbf", sigma=maxmargin.SIGMA)
+    rbf.fit(unit_rows(X), things, templates=unit_rows(T), orbits=orbits)
+    expected = verify(rbf.transform(unit_rows(asked)), who, (0.01,)).vr[0.01]
+    assert by_seed[f"{maxmargin.UNIT}, 1 % FAR"]["1"] == expected
+    assert len(report["accuracy"]) == 2 * (4 + 2 * 3 + len(maxmargin.VARIANTS) + 1 + 1)
 
 
 def test_draws_test_the_same_people_and_divide_the_others(album: Path) -> None:

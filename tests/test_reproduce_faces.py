@@ -47,7 +47,12 @@ def rows_of(part: faces.Part, mmif: Mapping[str, float]) -> list[dict[str, Any]]
     """Rows of a part in which MMIF has these rates and all others .6; 500 SVMs have .69."""
     main = faces.LINEAR if part.items == faces.PICTURES else faces.RBF
     others = [faces.COSINE, faces.CENTRED, faces.ALONE, "SVMs alone, X in one pose", "MMIF mean rbf", *GAINS]
-    others += ["MMIF mean linear", f"{main}, {faces.RULE}", *(f"{main}, {n} orbits" for n in poses.N_ORBITS)]
+    others += [
+        "MMIF mean linear",
+        maxmargin.UNIT,
+        f"{main}, {faces.RULE}",
+        *(f"{main}, {n} orbits" for n in poses.N_ORBITS),
+    ]
     return [
         {"method": name, **part.where, "metric": f"VR at {far}", "mean": mean, "sd": 0.1}
         for far, rate in mmif.items()

@@ -31,20 +31,21 @@ from streamfeat.learn.subsetsvm import SubsetSVMs
 from streamfeat.learn.verification import unit_rows
 from streamfeat.protocols.faces import Faces, Split, Views, cosines, plan_orl
 from streamfeat.protocols.heads import turn, turned
-from streamfeat.protocols.maxmargin import SIZES, SUBSETS, K, draw_others
+from streamfeat.protocols.maxmargin import COST, SIGMA, SIZES, SUBSETS, K, draw_others
 from streamfeat.protocols.plan import Rows, Source
 from streamfeat.signals.signal import Signal
 
 POSES = tuple((float(yaw), float(pitch)) for pitch in range(-20, 21, 10) for yaw in range(-40, 41, 10))
 """Yaw and pitch in degrees; the one in the middle is the picture itself."""
 
-SIGMA, COST, COST_ALONE = 0.5, 10.0, 1.0
-"""Width of the kernel, C of the SVMs on l(x), and of those on the rows.
+COST_ALONE = 1.0
+"""C of the SVMs on the rows.
 
-The best, each for itself, of widths .3 to 1.4 and C of 1 and 10 (of the rows .1, 1, 10) on divisions of the 30 people
-whom split 0 does not test: 14, 8 and 8, seeds 100 to 105; a width of .6 is as good there. Divisions of all 40 with the
-same seeds said the same, and that rows are to be of unit length. With max pooling the width does not change which pose
-is found, but how much more near orbits count than far ones.
+It, and the width and C of MMIF (`maxmargin.SIGMA`, `maxmargin.COST`), are the best, each for itself, of widths .3 to
+1.4 and C of 1 and 10 (of the rows .1, 1, 10) on divisions of the 30 people whom split 0 does not test: 14, 8 and 8,
+seeds 100 to 105; a width of .6 is as good there. Divisions of all 40 with the same seeds said the same, and that rows
+are to be of unit length. With max pooling the width does not change which pose is found, but how much more near orbits
+count than far ones.
 """
 
 FRONT = POSES.index((0.0, 0.0))

@@ -14,7 +14,7 @@ from streamfeat.reproduce.experiment import Run, reproduce
 from streamfeat.reproduce.molecules import FILE, coulomb_matrices
 from tests.test_experiment import silent
 
-PLAN = qm7.Plan(60, 40, 6, templates={"fourier": 256, "nystrom": 20, "cdf": 20})
+PLAN = qm7.Plan(60, 4, 6, templates={"fourier": 256, "nystrom": 20, "cdf": 20})
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,17 @@ def test_a_singular_matrix_is_no_model() -> None:
     assert Ridge.fit(np.array([[1.0, 2.0], [2.0, 1.0]]), Y, np.arange(2), 1e-4) is None
 
 
+def test_the_folds_after_the_held_one_choose() -> None:
+    """In turn, from the last to the first; as many as are asked for."""
+    fold = np.array([0, 1, 2, 3, 4, 4])
+    assert Split(fold, 3, 4).inner() == [4, 0, 1, 2]
+    assert Split(fold, 4, 1).inner() == [0]
+    assert Split(fold, 0, 1).inner() == [1]
+
+
 def test_inner_folds_choose_and_the_held_fold_is_not_seen() -> None:
     """Targets of the held fold change neither sigma nor penalty nor answers; the choice beats the worst penalty."""
-    split = Split(FOLD, 2, 30)
+    split = Split(FOLD, 2, 3)
     errors, sigma, penalty = outer_errors(lambda s, _train: rbf(s), (0.01, 1.0, 100.0), Y, split)
     assert sigma == 1.0
     assert np.abs(errors).mean() < 0.05
@@ -50,6 +58,6 @@ def test_inner_folds_choose_and_the_held_fold_is_not_seen() -> None:
     again = outer_errors(lambda s, _train: rbf(s), (0.01, 1.0, 100.0), changed, split)
     assert again[1:] == (sigma, penalty)
     np.testing.assert_allclose(again[0] + 1e3, errors + Y[FOLD == 2], rtol=1e-12)
-    chosen, error = choose_penalty(rbf(1.0), Y, FOLD, np.flatnonzero(FOLD != 2))
+    chosen, error = choose_penalty(rbf(1.0), Y, split)
     assert chosen in PENALTIES[:-1]
     assert error < 0.05

@@ -6,7 +6,7 @@ Each method is a kernel between molecules, its own or that of its features, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,10 @@ class Plan:
 
     Attributes
     ----------
-    n_items, n_inner : int
-        Molecules, and training molecules that width and penalty are chosen on: with fewer of them wide kernels are
-        best, and with all of them narrower ones.
+    n_items : int, optional
+        Molecules; None: all.
+    n_inner : int
+        Of the four training folds those on which, each asked of the others, width and penalty are chosen.
     r : int
         Draws of the noisy order in a group.
     n_copies : int
@@ -57,13 +58,13 @@ class Plan:
     """
 
     n_items: int | None = None
-    n_inner: int = 3200
+    n_inner: int = 1
     r: int = 70
     n_copies: int = 2
     templates: dict[str, int] = field(default_factory=lambda: {"fourier": 10_000, "nystrom": 2000, "cdf": 1000})
 
 
-FAST = Plan(1200, 960, 16, templates={"fourier": 2000, "nystrom": 500, "cdf": 200})
+FAST = Plan(1200, 4, 16, templates={"fourier": 2000, "nystrom": 500, "cdf": 200})
 
 
 @dataclass(frozen=True)
@@ -149,33 +150,36 @@ class Kernels:
             self.X = self.molecules.C.reshape(len(self.molecules.C), -1).astype(np.float32)
         else:
             self.X = self.molecules.moved(NOISE if random else 0.0, self.n_copies)
-        # random frequencies know nothing of the molecules, so that all folds share them; with a group they are dear
-        kept = len(WIDTHS) if self.method.group and self.method.feature == "fourier" else 1
-        self._features = lru_cache(maxsize=kept)(self._compute)
+        self._features = lru_cache(maxsize=1)(self._compute)
+        # random frequencies know nothing of the molecules: all folds share them
+        self._whole = lru_cache(maxsize=len(WIDTHS))(self._between_all)
 
     def __call__(self, sigma: float, train: Ints) -> Gram:
         """The kernel of this width; templates that are molecules are among the training ones."""
-        return self._of_vectors(sigma) if self.method.feature == "vectors" else self._of_features(sigma, train)
+        if self.method.feature == "vectors":
+            return partial(self._of_vectors, sigma)
+        if self.method.feature == "fourier":
+            return partial(self._of_frequencies, sigma)
+        return partial(self._of_templates, sigma, tuple(train.tolist()))
+
+    def _of_vectors(self, sigma: float, a: Ints, b: Ints) -> Floats:
+        A, B = (self.X[self._copies(items)].astype(np.float64) for items in (a, b))
+        squares = np.square(A).sum(axis=1)[:, None] + np.square(B).sum(axis=1) - 2.0 * A @ B.T
+        return gaussian(squares.clip(min=0.0), sigma)
+
+    def _of_frequencies(self, sigma: float, a: Ints, b: Ints) -> Floats:
+        return self._whole(sigma)[np.ix_(self._copies(a), self._copies(b))].astype(np.float64)
+
+    def _of_templates(self, sigma: float, seen: tuple[int, ...], a: Ints, b: Ints) -> Floats:
+        Phi = self._features(sigma, seen)
+        return (Phi[self._copies(a)] @ Phi[self._copies(b)].T).astype(np.float64)
 
     def _copies(self, items: Ints) -> Ints:
         return np.asarray((items[:, None] * self.n_copies + np.arange(self.n_copies)).ravel(), np.intp)
 
-    def _of_vectors(self, sigma: float) -> Gram:
-        def gram(a: Ints, b: Ints) -> Floats:
-            A, B = (self.X[self._copies(items)].astype(np.float64) for items in (a, b))
-            squares = np.square(A).sum(axis=1)[:, None] + np.square(B).sum(axis=1) - 2.0 * A @ B.T
-            return gaussian(squares.clip(min=0.0), sigma)
-
-        return gram
-
-    def _of_features(self, sigma: float, train: Ints) -> Gram:
-        seen = () if self.method.feature == "fourier" else tuple(train.tolist())
-
-        def gram(a: Ints, b: Ints) -> Floats:
-            Phi = self._features(sigma, seen)
-            return np.asarray(Phi[self._copies(a)] @ Phi[self._copies(b)].T, np.float64)
-
-        return gram
+    def _between_all(self, sigma: float) -> NDArray[np.float32]:
+        Phi = self._compute(sigma, ())
+        return Phi @ Phi.T
 
     def _compute(self, sigma: float, seen: tuple[int, ...]) -> NDArray[np.float32]:
         """Features of every molecule."""
@@ -273,8 +277,8 @@ def _deviations(plan: Plan) -> list[str]:
         "the rows of sorted and random Coulomb matrices were computed here; the paper takes them from Montavon et al.",
         f"random Coulomb: {plan.n_copies} randomly sorted copies of each molecule, answers averaged; Montavon et al. "
         "have more, which an exact Gram matrix does not fit",
-        f"width and penalty are chosen by the inner folds on {plan.n_inner} training molecules, the penalty the same "
-        "for all of them",
+        f"width and penalty are chosen by {plan.n_inner} of the four training folds, asked of the others; on fewer "
+        "molecules wider kernels are best than on all",
         f"GICDF: {plan.templates['cdf']} templates, quantiles of projections as thresholds, matrices of their own "
         "size: the paper's thresholds are for vectors of unit norm, which lose a molecule's size",
         f"Nystrom: {plan.templates['nystrom']} landmarks, base Gram matrix; the paper does not tell their number",

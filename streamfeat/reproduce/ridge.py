@@ -14,7 +14,7 @@ Ints = NDArray[np.intp]
 Gram = Callable[[Ints, Ints], Floats]
 """Numbers of some items and of others -> kernel between their copies, item by item."""
 
-PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Tried; in parts of the kernel's mean diagonal, the same for any number of rows, as noise would be."""
 
 
@@ -46,13 +46,30 @@ class Ridge:
         return answers
 
 
-def choose_penalty(gram: Gram, y: Floats, fold: Ints, items: Ints) -> tuple[float, float]:
-    """The penalty of least mean absolute error when each of the items' folds is left out in turn, and that error."""
+@dataclass(frozen=True)
+class Split:
+    """Folds (n,), the one that is held out, and how many of the others are held out in turn to choose by."""
+
+    fold: Ints
+    held: int
+    n_inner: int
+
+    def inner(self) -> list[int]:
+        """Those that are held out to choose by: the next ones, and after the last the first."""
+        folds = np.unique(self.fold).tolist()
+        after = folds.index(self.held) + 1
+        return [*folds[after:], *folds[: after - 1]][: self.n_inner]
+
+
+def choose_penalty(gram: Gram, y: Floats, split: Split) -> tuple[float, float]:
+    """The penalty of least mean absolute error on the inner folds, each asked of all others but the one held out."""
+    items = np.flatnonzero(split.fold != split.held)
     K = gram(items, items)
-    n_copies, inner = len(K) // len(items), fold[items]
+    n_copies, inner = len(K) // len(items), split.fold[items]
     errors = np.zeros(len(PENALTIES))
-    for held in np.unique(inner):
-        taught = inner != held
+    n_asked = np.isin(inner, split.inner()).sum()
+    for asked in split.inner():
+        taught = inner != asked
         rows = np.repeat(taught, n_copies)
         among, to = K[np.ix_(rows, rows)], K[np.ix_(~rows, rows)]
         for i, penalty in enumerate(PENALTIES):
@@ -60,18 +77,9 @@ def choose_penalty(gram: Gram, y: Floats, fold: Ints, items: Ints) -> tuple[floa
             if ridge is None:
                 errors[i] = np.inf
             else:
-                errors[i] += float(np.abs(ridge.predict(to) - y[items[~taught]]).sum()) / len(items)
+                errors[i] += float(np.abs(ridge.predict(to) - y[items[~taught]]).sum()) / n_asked
     best = int(np.argmin(errors))
     return PENALTIES[best], float(errors[best])
-
-
-@dataclass(frozen=True)
-class Split:
-    """Folds (n,), the one that is held out, and how many training items sigma and penalty are chosen on."""
-
-    fold: Ints
-    held: int
-    n_inner: int
 
 
 def outer_errors(
@@ -84,17 +92,15 @@ def outer_errors(
     grams : callable
         sigma and the training items -> the kernel.
     """
-    fold = split.fold
-    train, test = np.flatnonzero(fold != split.held), np.flatnonzero(fold == split.held)
-    some = np.random.default_rng(split.held).permutation(train)[: split.n_inner]
+    train, test = np.flatnonzero(split.fold != split.held), np.flatnonzero(split.fold == split.held)
     tried = []
     for sigma in sigmas:
-        penalty, error = choose_penalty(grams(sigma, train), y, fold, some)
+        penalty, error = choose_penalty(grams(sigma, train), y, split)
         tried.append((error, sigma, penalty))
     _, sigma, penalty = min(tried)
     gram = grams(sigma, train)
     K = gram(train, train)
-    # what was regular on a few items may be singular on all
+    # what was regular among fewer items may be singular among all
     stronger = [p for p in PENALTIES if p >= penalty]
     ridge = next(fitted for p in stronger if (fitted := Ridge.fit(K, y, train, p)) is not None)
     del K

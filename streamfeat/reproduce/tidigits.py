@@ -236,7 +236,8 @@ def _deviations(found: list[str], extent: Extent) -> list[str]:
 
 TIDIGITS = Experiment(
     "tidigits",
-    "Ten spoken digits, test speakers never trained on; n is the number of training speakers. RLS with lambda by "
-    "leaving speakers out, and 1-NN. Templates are random, or unlabelled recordings of training speakers.",
+    "Ten spoken digits, test speakers never trained on; n is the number of training speakers (of FSDD each speaker is "
+    "asked of n others; 5 are all of them). RLS with lambda by leaving speakers out, and 1-NN. Templates are random, "
+    "or unlabelled recordings of training speakers (for FSDD of Arabic ones).",
     measure_tidigits,
 )

@@ -82,6 +82,17 @@ def test_claims_are_what_the_rows_say() -> None:
     assert holds((0.7, 0.7), (0.5, 0.61))[-1]
 
 
+def test_what_holds_over_splits_alone_does_not_hold() -> None:
+    """Draws of templates for the same people are to say the same."""
+    by_over = {faces.SPLITS: 0.7, faces.DRAWS: 0.5}
+    rows = [row for part in faces.PARTS for row in rows_of(part, dict.fromkeys(RATES, by_over[part.over]))]
+    held = [claim["text"] for claim in faces._claims(rows) if claim["holds"]]
+    assert [text.partition(":")[0] for text in held[:3]] == ["Rendered poses", *["Rendered poses of ten pictures"] * 2]
+    assert "100 SVMs" in held[0]
+    assert "100 SVMs" in held[3]
+    assert len(held) == 4
+
+
 def test_gains_are_told_with_their_spread() -> None:
     """Of the ablation over splits and over template draws, at both rates."""
     rows = [row for part in faces.PARTS for row in rows_of(part, dict.fromkeys(RATES, 0.7))]

@@ -14,6 +14,33 @@ Rows are less the mean of T_G and of unit length: theorem 3.1 asks for a group t
 picture do not. Besides what orl-mmif has there are columns of the kernel features alone, which need no SVM; of orbits
 of fewer people; and of SVMs that see their people in one pose, the front. This is the problem that the paper sets
 itself: the labelled were never seen turned, so that SVMs cannot learn turns, and what is invariant comes from orbits.
+
+Verification rate at 0.1 and 1 % FAR, method raw of preset faces (48 x 40 pixels), K = 100 where nothing is said:
+
+                                     orl-poses: 0.1 %        1 %        -draws: 0.1 %        1 %
+    cosine                              .057 ±.009    .106 ±.013        .051 ±.000    .119 ±.000
+    centred cosine                      .050 ±.010    .114 ±.012        .064 ±.003    .139 ±.002
+    whitened from T_G                   .070 ±.020    .176 ±.031        .066 ±.006    .175 ±.011
+    orbit kernel alone, max rbf         .163 ±.040    .326 ±.054        .197 ±.020    .362 ±.018
+    MMIF max rbf                        .203 ±.057    .404 ±.072        .181 ±.049    .383 ±.063
+      K = 50                            .196 ±.056    .395 ±.073        .177 ±.047    .378 ±.066
+      K = 500                           .209 ±.064    .410 ±.073        .186 ±.048    .392 ±.062
+      5 against the rest                .199 ±.063    .401 ±.070        .178 ±.061    .385 ±.065
+      10 orbits                         .133 ±.035    .296 ±.042        .155 ±.035    .327 ±.051
+      5 orbits                          .047 ±.019    .170 ±.038        .051 ±.016    .171 ±.025
+      X in one pose                     .105 ±.028    .266 ±.050        .120 ±.022    .300 ±.024
+    MMIF mean rbf                       .121 ±.043    .279 ±.062        .099 ±.019    .266 ±.030
+    MMIF max linear                     .132 ±.037    .298 ±.043        .139 ±.019    .318 ±.024
+    MMIF mean linear                    .100 ±.021    .228 ±.040        .083 ±.019    .202 ±.020
+    SVMs alone                          .142 ±.032    .282 ±.043        .141 ±.019    .274 ±.024
+      X in one pose                     .031 ±.008    .100 ±.017        .041 ±.009    .115 ±.016
+    MMIF max rbf over SVMs alone       +.061 ±.056   +.122 ±.074       +.040 ±.043   +.109 ±.056
+    MMIF max rbf over centred cosine   +.153 ±.052   +.290 ±.072       +.117 ±.048   +.243 ±.062
+
+So the paper's claims hold here: MMIF is above the pixels and above its SVMs without the invariant kernel, the more so
+where these see one pose; max pooling is above mean pooling; K = 500 is worth little more than K = 100, and constrained
+subsets as much as free ones. It takes orbits enough: of 10 people MMIF is level with its ablation, of 5 below it. The
+paper has 125.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Plan:
     templates: dict[str, int] = field(default_factory=lambda: {"fourier": 10_000, "nystrom": 2000, "cdf": 1000})
 
 
-FAST = Plan(1200, 4, 16, templates={"fourier": 2000, "nystrom": 500, "cdf": 200})
+FAST = Plan(1200, 4, templates={"fourier": 10_000, "nystrom": 500, "cdf": 200})
 
 
 @dataclass(frozen=True)
@@ -284,8 +284,11 @@ def _deviations(plan: Plan) -> list[str]:
         f"Nystrom: {plan.templates['nystrom']} landmarks, base Gram matrix; the paper does not tell their number",
     ]
     if plan.n_items is not None:
-        m, r = plan.templates["fourier"], plan.r
-        said.append(f"small form: {plan.n_items} molecules, {m} templates and {r} orders in place of 10,000 and 70")
+        full = Plan().templates
+        said.append(
+            f"small form: {plan.n_items} molecules; in full all of them, {full['cdf']} templates of GICDF and "
+            f"{full['nystrom']} landmarks"
+        )
     return said
 
 

@@ -59,6 +59,16 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/*.journal"))
 
 
+def test_the_small_form_leaves_a_stopped_run_alone(tmp_path: Path) -> None:
+    """What a run of the full form has done is there after a look at the small one."""
+    computed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(counting(computed, stop_at=3), fast=False, folder=tmp_path, progress=silent)
+    reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)
+    reproduce(counting(computed), fast=False, folder=tmp_path, progress=silent)
+    assert computed == [1, 2, 3, 4]
+
+
 def test_the_report_is_one_file(tmp_path: Path) -> None:
     """Tables, claims, the picture inside, the command, the hash of the JSON beside it; names are text, never markup."""
     report = reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)

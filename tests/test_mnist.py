@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfeat.errors import ConfigError
 from streamfeat.protocols.digits import MNIST as FILE
 from streamfeat.protocols.digits import read_mnist
 from streamfeat.protocols.plan import Source
@@ -107,3 +108,12 @@ def test_draws_of_many_labels_are_fewer(data: Path) -> None:
     assert [trial.seed for trial in plan.trials] == [0, 1, 2, 3, 4, 0, 1, 2, 0]
     assert [len(trial.train) for trial in plan.trials] == [50] * 5 + [100] * 3 + [300]
     assert set(plan.trials[5].train) != set(plan.trials[6].train)
+
+
+def test_digits_that_are_too_few_are_refused(data: Path, tmp_path: Path) -> None:
+    """Told before anything is computed, and by the file's name."""
+    (tmp_path / FILE).parent.mkdir()
+    with np.load(data / FILE) as arrays:
+        np.savez(tmp_path / FILE, **{name: arrays[name][:50] for name in arrays.files})
+    with pytest.raises(ConfigError, match=r"mnist.npz: needs 10 digits of each class in x_train"):
+        reproduce(mnist.MNIST, fast=True, folder=tmp_path / "out", progress=silent, data=tmp_path)

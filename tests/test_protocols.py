@@ -18,7 +18,7 @@ from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.protocols import digits, speech
 from streamfeat.protocols.classify import classify
 from streamfeat.protocols.clock import ms_alone, ms_per_item
-from streamfeat.protocols.data import data_folder, need
+from streamfeat.protocols.data import arrays_in, data_folder, need
 from streamfeat.protocols.fitted import Fitted, Task
 from streamfeat.protocols.methods import METHODS, method_of
 from streamfeat.protocols.pixels import fit_augment
@@ -332,7 +332,9 @@ def test_the_clock_gives_each_method_its_turn() -> None:
 
 def test_missing_data_tell_where_was_looked(tmp_path: Path) -> None:
     """The folder that was said, or the file in it, and the option that names another."""
-    with pytest.raises(ConfigError, match="nowhere: no such folder; --train-data"):
+    with pytest.raises(
+        ConfigError, match=r"nowhere: no such folder; .* --train-data \(evaluate\), --data \(reproduce\)"
+    ):
         data_folder(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"mnist.npz: not there, needed is MNIST"):
         need(tmp_path, "mnist/mnist.npz", "MNIST")
@@ -341,6 +343,30 @@ def test_missing_data_tell_where_was_looked(tmp_path: Path) -> None:
     plan = speech.plan_fsdd(source(tmp_path))
     with pytest.raises(ConfigError, match="which templates are taken from"):
         plan.templates()
+
+
+def test_damaged_data_are_told_by_name(tmp_path: Path) -> None:
+    """Cut short, garbage, empty, of other arrays, shapes and lengths, not finite: never taken for a bug of ours."""
+    file = tmp_path / "some.npz"
+    wanted = {"x": 3, "y": 1}
+    x, y = np.zeros((4, 2, 2)), np.arange(4)
+    np.savez(file, x=x, y=y)
+    whole = file.read_bytes()
+    assert [array.shape for array in arrays_in(file, wanted)] == [(4, 2, 2), (4,)]
+    for content in (whole[: len(whole) // 2], b"garbage" * 99, b""):
+        file.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"some.npz: cannot be read .*; copy it again"):
+            arrays_in(file, wanted)
+    for arrays, said in (
+        ({"x": x}, "needs the arrays x, y; y is not there"),
+        ({"x": x.reshape(4, 4), "y": y}, r"x must have 3 axes, .* got \(4, 4\)"),
+        ({"x": x, "y": y[:3]}, "x, y must be of as many items each, got 4, 3"),
+        ({"x": x[:0], "y": y[:0]}, r"x must have .* got \(0, 2, 2\)"),
+        ({"x": x * np.nan, "y": y}, "x has numbers that are not finite"),
+    ):
+        np.savez(file, **arrays)
+        with pytest.raises(ConfigError, match=f"some.npz: {said}"):
+            arrays_in(file, wanted)
 
 
 def test_real_digits_give_the_figures_that_are_known() -> None:

@@ -80,3 +80,14 @@ def test_files_of_different_molecules_are_refused(data: Path, tmp_path: Path) ->
     run = Run("qm7", fast=True, folder=tmp_path, progress=silent, data=tmp_path)
     with pytest.raises(ConfigError, match="needs 7 matrices"):
         qm7.read_molecules(run, None)
+
+
+def test_folds_that_are_not_three_are_refused(data: Path, tmp_path: Path) -> None:
+    """One is held out, one is chosen by, and one is learned from."""
+    (tmp_path / "qm7").mkdir()
+    (tmp_path / FILE).write_bytes((data / FILE).read_bytes())
+    run = Run("qm7", fast=True, folder=tmp_path, progress=silent, data=tmp_path)
+    for fold in (np.arange(60) % 2, np.arange(60) % 4 + 1):
+        np.savez(tmp_path / qm7.GEOMETRY, T_pbe0_kcal=np.zeros(60), fold=fold)
+        with pytest.raises(ConfigError, match="folds 0, 1, 2 and so on are needed"):
+            qm7.read_molecules(run, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +71,37 @@ def test_first_seen_and_nearest() -> None:
 
 
 def test_a_journal_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Parts are there again; a line that was cut short is not, nor are those of other parameters."""
+    """Parts are there again, and those put behind a line that was cut short; not those of other parameters."""
     file = tmp_path / "some" / "work.journal"
-    journal = Journal(file, {"n": 3})
-    journal.put("a", [1.5])
-    with file.open("a") as out:
-        out.write('{"part": "b", "val')
-    again = Journal(file, {"n": 3})
-    assert again.get("a") == [1.5]
-    assert again.get("b") is None
-    assert Journal(file, {"n": 4}).get("a") is None
-    again.finish()
+    with closing(Journal(file, {"n": 3})) as journal:
+        journal.put("a", [1.5])
+    for cut in (b'{"part": "b", "val', b'{"part": "b", "value": 2}', b"5\n", b"\xff\x00\n", b"{}\n"):
+        with file.open("ab") as out:
+            out.write(cut)
+        with closing(Journal(file, {"n": 3})) as again:
+            assert again.get("a") == [1.5]
+            assert again.get("b") is None
+            again.put("c", cut.hex())
+        with closing(Journal(file, {"n": 3})) as once_more:
+            assert once_more.get("c") == cut.hex()
+    with closing(Journal(file, {"n": 4})) as other:
+        assert other.get("a") is None
+        other.finish()
     assert not file.exists()
+    file.write_bytes(b"\x00\xff" * 99)
+    with closing(Journal(file, {"n": 3})) as anew:
+        assert anew.get("a") is None
+
+
+def test_a_journal_has_one_run(tmp_path: Path) -> None:
+    """A second one is told so, and takes nothing from the first; when that has closed it, it is free."""
+    file = tmp_path / "work.journal"
+    with closing(Journal(file, {"n": 3})) as journal:
+        journal.put("a", 1)
+        with pytest.raises(ConfigError, match=r"work.journal: another run is at it; .* another --out"):
+            Journal(file, {"n": 4})
+    with closing(Journal(file, {"n": 3})) as again:
+        assert again.get("a") == 1
 
 
 # ---------------------------------------------------------------------------------------------------------------- xperm

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import streamfeat
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.signals import Signal, open_corpus, open_images
+from streamfeat.signals.arrays import read_npz
 from streamfeat.signals.corpus import Utterance
 from streamfeat.signals.pictures import Picture
 
 BESIDE = Path("shared") / "data"
 """Beside the repository, and beside the folder one works in."""
+
+NAMING = "with --train-data (evaluate), --data (reproduce) or STREAMFEAT_DATA"
+"""How a folder of data is named."""
 
 
 def data_folder(said: Path | None) -> Path:
@@ -25,7 +33,7 @@ def data_folder(said: Path | None) -> Path:
     """
     if said is not None:
         if not said.is_dir():
-            raise ConfigError(f"{said}: no such folder; --train-data or STREAMFEAT_DATA names the folder of the data")
+            raise ConfigError(f"{said}: no such folder; name the folder of the data {NAMING}")
         return said
     repository = Path(streamfeat.__file__).resolve().parents[1]
     places = list(dict.fromkeys([repository.parent / BESIDE, Path.cwd().parent / BESIDE]))
@@ -33,7 +41,7 @@ def data_folder(said: Path | None) -> Path:
         if place.is_dir():
             return place
     looked = " and ".join(map(str, places))
-    raise ConfigError(f"no training data: looked for {looked}; name the folder with --train-data or STREAMFEAT_DATA")
+    raise ConfigError(f"no training data: looked for {looked}; name the folder {NAMING}")
 
 
 def need(data: Path, name: str, what: str) -> Path:
@@ -46,8 +54,43 @@ def need(data: Path, name: str, what: str) -> Path:
     """
     path = data / name
     if not path.exists():
-        raise ConfigError(f"{path}: not there, needed is {what}; put it there or name another folder with --train-data")
+        raise ConfigError(f"{path}: not there, needed is {what}; put it there or name another folder {NAMING}")
     return path
+
+
+def arrays_in(path: Path, n_axes: Mapping[str, int]) -> list[NDArray[Any]]:
+    """Arrays of an .npz of the data that tell of the same items, as pictures and their labels.
+
+    Parameters
+    ----------
+    path : Path
+    n_axes : mapping
+        Name of an array -> how many axes it has; the first is that of the items.
+
+    Raises
+    ------
+    ConfigError
+        By the file's name: damaged, an array that is not there, of other axes, not finite, or of no items, or arrays
+        of different numbers of items.
+    """
+    names = ", ".join(n_axes)
+    try:
+        there = read_npz(path, str(path))
+    except InvalidArgument as error:
+        raise ConfigError(f"{error.reason}; copy it again") from error
+    for name, n in n_axes.items():
+        if name not in there:
+            raise ConfigError(f"{path}: needs the arrays {names}; {name} is not there")
+        array = there[name]
+        if array.ndim != n or not len(array):
+            raise ConfigError(f"{path}: {name} must have {n} axes, the first that of the items, got {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ConfigError(f"{path}: {name} has numbers that are not finite; copy it again")
+    arrays = [there[name] for name in n_axes]
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(str(len(array)) for array in arrays)
+        raise ConfigError(f"{path}: {names} must be of as many items each, got {lengths}; copy it again")
+    return arrays
 
 
 def given_recordings(path: Path, known: Sequence[str]) -> tuple[Utterance, ...]:

@@ -5,15 +5,13 @@ The turned ones are generated here from MNIST: the published mnist-rot file was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
-from streamfeat.protocols.data import need
+from streamfeat.protocols.data import arrays_in, need
 from streamfeat.protocols.drawn import Drawn, with_given
 from streamfeat.protocols.plan import Plan, Source, Trial
 from streamfeat.signals import Signal
@@ -87,17 +85,12 @@ class Turned:
 def _images(source: Source) -> tuple[Pixels, list[str], int]:
     """All digits, training ones first, their labels, and how many train."""
     path = need(source.data, MNIST, "MNIST as an .npz of x_train, y_train, x_test, y_test")
-    x_train, y_train, x_test, y_test = _arrays(path, ("x_train", "y_train", "x_test", "y_test"))
+    x_train, y_train = arrays_in(path, {"x_train": 3, "y_train": 1})
+    x_test, y_test = arrays_in(path, {"x_test": 3, "y_test": 1})
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise ConfigError(f"{path}: pictures of one size are needed, got {x_train.shape[1:]} and {x_test.shape[1:]}")
     labels = [str(label) for label in (*y_train.tolist(), *y_test.tolist())]
     return np.concatenate([x_train, x_test]), labels, len(x_train)
-
-
-def _arrays(path: Path, names: Sequence[str]) -> list[NDArray[np.uint8]]:
-    with np.load(path, allow_pickle=False) as file:
-        missing = [name for name in names if name not in file.files]
-        if missing:
-            raise ConfigError(f"{path}: needs the arrays {', '.join(names)}; {missing[0]} is not there")
-        return [file[name] for name in names]
 
 
 def read_mnist(source: Source) -> Drawn:

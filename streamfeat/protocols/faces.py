@@ -19,7 +19,7 @@ from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError, InvalidArgument
 from streamfeat.learn.verification import verify
 from streamfeat.learn.whitening import WithinOrbitWhitening
-from streamfeat.protocols.data import given_pictures, need
+from streamfeat.protocols.data import arrays_in, given_pictures, need
 from streamfeat.protocols.fitted import Fitted, Task
 from streamfeat.protocols.methods import Method
 from streamfeat.protocols.plan import Progress, Rows, Source
@@ -29,6 +29,8 @@ from streamfeat.signals.signal import Signal
 
 ORL = "faces/orl.npz"
 OTHERS = "bank, mean and whitening from other subjects than those who are tested"
+N_PEOPLE = 8
+"""So many at least, that two of them are tested."""
 UNCHECKED = "bank, mean and whitening from subjects of ORL; nobody checked whether the given faces are ORL's own"
 ROC_FARS: NDArray[np.float64] = np.logspace(-4, 0, 33)
 """Where curves of several splits are averaged."""
@@ -79,8 +81,8 @@ class Faces:
 
 def plan_orl(source: Source) -> Faces:
     """The ORL faces; half of the subjects in T_G, a quarter in X, the rest tested. The seeds are the splits'."""
-    with np.load(need(source.data, ORL, "the ORL faces, images and subject"), allow_pickle=False) as file:
-        images, subject = file["images"], file["subject"]
+    path = need(source.data, ORL, "the ORL faces, images and subject")
+    images, subject = arrays_in(path, {"images": 3, "subject": 1})
     given = [] if source.given is None else given_pictures(source.given, None)
     if source.given is not None:
         _check_pairs(source.given, [label for label, _ in given])
@@ -90,6 +92,8 @@ def plan_orl(source: Source) -> Faces:
         return Signal("image", images[row], name=f"face {row}") if row < n else given[row - n][1].read()
 
     people = np.unique(subject)
+    if len(people) < N_PEOPLE:
+        raise ConfigError(f"{path}: needs {N_PEOPLE} subjects, to be divided in three, got {len(people)}")
     splits = []
     for seed in range(source.n_seeds):
         order = np.random.default_rng(seed).permutation(people)

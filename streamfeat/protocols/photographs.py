@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument
-from streamfeat.protocols.data import need
+from streamfeat.protocols.data import arrays_in, need
 from streamfeat.protocols.drawn import Drawn, with_given
 from streamfeat.protocols.plan import Plan, Rows, Source, Trial
 from streamfeat.signals import Signal, read_image
@@ -35,8 +35,8 @@ def plan_cifar10_few(source: Source) -> Plan:
 def _read(source: Source) -> tuple[Drawn, dict[str, Rows], str]:
     """The photographs, those that are asked, and what goes with every figure."""
     folder = need(source.data, FOLDER, "CIFAR-10 as sheets of 32 x 32 tiles, train_00.webp ... and test_00.webp")
-    with np.load(need(source.data, LABELS, "the labels of CIFAR-10"), allow_pickle=False) as file:
-        taught, asked = file["train"], file["test_first1000"]
+    path = need(source.data, LABELS, "the labels of CIFAR-10")
+    (taught,), (asked,) = (arrays_in(path, {name: 1}) for name in ("train", "test_first1000"))
     sheets = [*sorted(folder.glob("train_*.webp")), *sorted(folder.glob("test_*.webp"))]
     with source.progress("cifar10: reading", len(sheets)) as advance:
         tiles = []

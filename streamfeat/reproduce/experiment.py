@@ -66,7 +66,8 @@ class Run:
     def begin(self, parameters: Mapping[str, Any]) -> Run:
         """Take up what an earlier run of this version with the same parameters left. Before the first part."""
         head = {"experiment": self.name, "version": streamfeat.__version__, **parameters}
-        self._journal = Journal(self.folder / f"{self.name}.journal", head)
+        form = ".fast" if self.fast else ""  # a look at the small form costs no stopped run of hours
+        self._journal = Journal(self.folder / f"{self.name}{form}.journal", head)
         self._before = self._journal.get(SPENT) or 0.0
         return self
 
@@ -109,6 +110,11 @@ class Run:
     def finish(self) -> None:
         """The report is written and takes the parts' place."""
         self._parts.finish()
+
+    def close(self) -> None:
+        """Another run may go on with what is kept."""
+        if self._journal is not None:
+            self._journal.close()
 
     @property
     def _parts(self) -> Journal:
@@ -171,12 +177,22 @@ def reproduce(
     Raises
     ------
     ConfigError
-        A `width` for an experiment that takes none; data that are not there.
+        A `width` for an experiment that takes none; data that are not there; another run with that folder.
     """
     if width is not None and not experiment.takes_width:
         raise ConfigError(f"features of {experiment.name} have the widths of its methods; leave --width {width} out")
     run = Run(experiment.name, fast=fast, folder=folder, progress=progress, data=data, width=width)
-    found = experiment.measure(run)
+    try:
+        found = experiment.measure(run)
+        report = _written(experiment, run, found)
+        run.finish()
+    finally:
+        run.close()
+    return report
+
+
+def _written(experiment: Experiment, run: Run, found: Findings) -> dict[str, Any]:
+    """The report, which is on disk now."""
     report = {
         "name": experiment.name,
         "protocol": experiment.protocol,
@@ -187,13 +203,12 @@ def reproduce(
         **found.more,
     }
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    file = folder / f"{experiment.name}.json"
+    file = run.folder / f"{experiment.name}.json"
     file.write_text(text)
     hashes = {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()}
     title = f"reproduce {experiment.name}"
     page = Page(title, experiment.protocol, command_of(run), hashes, report["wall_s"])
-    write_page(folder / f"{experiment.name}.html", page, _sections(found))
-    run.finish()
+    write_page(run.folder / f"{experiment.name}.html", page, _sections(found))
     return report
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamfeat.bankspec import BankSpec
+from streamfeat.errors import ConfigError
 from streamfeat.protocols.data import data_folder, need
 from streamfeat.protocols.digits import MNIST as FILE
 from streamfeat.protocols.digits import read_mnist
@@ -134,6 +135,8 @@ def measure_mnist(run: Run) -> Findings:
     kinds = kinds_of(extent)
     run.begin({**vars(extent), "files": run.hashes, "specs": [kind.spec.as_dict() for kind in kinds.values()]})
     drawn = read_mnist(Source(folder, None, extent.n_seeds, run.progress))
+    if drawn.per_class(SWEPT_AT, 0) is None:
+        raise ConfigError(f"{folder / FILE}: needs {SWEPT_AT} digits of each class in x_train; copy it again")
     rows: list[dict[str, Any]] = []
     with run.progress(run.name, len(kinds)) as advance:
         for part, kind in kinds.items():

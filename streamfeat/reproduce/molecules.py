@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups.operators import Operator, OperatorStack, stack
+from streamfeat.protocols.data import arrays_in
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -42,8 +43,7 @@ def coulomb_matrices(n: int, n_heavy: int, data: Path | None, rng: np.random.Gen
     file = _found(data)
     if file is None:
         return np.stack([_by_norm(_made_up(n_heavy, rng)) for _ in range(n)]), "made-up molecules"
-    with np.load(file, allow_pickle=False) as arrays:
-        X = arrays["X"].astype(np.float64) if "X" in arrays else np.empty((0, 0, 0))
+    X = arrays_in(file, {"X": 3})[0].astype(np.float64)
     if X.shape[1:] != (SIDE, SIDE):
         raise ConfigError(f"{file}: needs an array 'X' of shape (N, {SIDE}, {SIDE}), got {X.shape}")
     fit = np.flatnonzero((np.diagonal(X, axis1=1, axis2=2) > HYDROGEN + 0.1).sum(axis=1) == n_heavy)

@@ -17,7 +17,7 @@ from streamfeat.baselines import GICDF_BINS
 from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.learn.gram import gaussian, squared_distances
-from streamfeat.protocols.data import data_folder, need
+from streamfeat.protocols.data import arrays_in, data_folder, need
 from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
 from streamfeat.reproduce.molecules import FILE, SIDE
@@ -118,18 +118,19 @@ def read_molecules(run: Run, n_items: int | None) -> Molecules:
     Raises
     ------
     ConfigError
-        The files are not there, or are of different molecules.
+        The files are not there or damaged, are of different molecules, or have no three folds.
     """
     folder = data_folder(run.data) if run.data is None or not (run.data / FILE.name).is_file() else run.data.parent
     what = "QM7's Coulomb matrices and energies (X, T_pbe0_kcal, fold)"
-    with np.load(run.read(need(folder, str(FILE), what)), allow_pickle=False) as arrays:
-        C = arrays["X"].astype(np.float64)
-    with np.load(run.read(need(folder, GEOMETRY, what)), allow_pickle=False) as arrays:
-        y, fold = arrays["T_pbe0_kcal"].astype(np.float64), arrays["fold"].astype(np.intp)
+    (C,) = arrays_in(run.read(need(folder, str(FILE), what)), {"X": 3})
+    y, fold = arrays_in(run.read(need(folder, GEOMETRY, what)), {"T_pbe0_kcal": 1, "fold": 1})
     if C.shape != (len(y), SIDE, SIDE):
         raise ConfigError(f"{folder}: needs {len(y)} matrices of {SIDE} x {SIDE}, as many as energies, got {C.shape}")
     some = np.random.default_rng(0).permutation(len(C))[:n_items] if n_items else np.arange(len(C))
-    return Molecules(C[some], y[some], fold[some])
+    folds = np.unique(fold[some])
+    if len(folds) < 3 or folds.tolist() != list(range(len(folds))):
+        raise ConfigError(f"{folder / GEOMETRY}: folds 0, 1, 2 and so on are needed, got {folds.tolist()}")
+    return Molecules(C[some].astype(np.float64), y[some].astype(np.float64), fold[some].astype(np.intp))
 
 
 @dataclass

@@ -53,6 +53,23 @@ def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
         os.fsync(out.fileno())
 
 
+def replace_file(file: Path, text: str) -> None:
+    """Text in the place of what the file held, whole by rename: on a full disk the file stays as it was.
+
+    Raises
+    ------
+    OSError
+        With the file's name.
+    """
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with naming(file):
+            part.write_text(text)
+            part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
     """An OSError of the block that names no file, as that of a full disk, names this one and has a reason."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamfeat.directory import write_directory, write_file
+from streamfeat.directory import replace_file, write_directory, write_file
 
 
 def test_what_was_written_is_there(tmp_path: Path) -> None:
@@ -36,6 +36,19 @@ def test_a_full_disk_is_named(content: bytes | NDArray[np.int64]) -> None:
     """No room for bytes or for an array: reason and file are there, though NumPy's error has neither."""
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write_file(Path("/dev/full"), content)
+
+
+def test_a_file_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
+    """New text in its place; on a full disk the old one, the file's name in the error, and nothing beside."""
+    file = tmp_path / "report.json"
+    for text in ("one", "two"):
+        replace_file(file, text)
+        assert file.read_text() == text
+    (tmp_path / ".report.json.part").symlink_to("/dev/full")  # where the text goes until it is whole
+    with pytest.raises(OSError, match=r"No space left on device: .*report\.json"):
+        replace_file(file, "three" * 9999)
+    assert file.read_text() == "two"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import streamfeat
+from streamfeat.directory import replace_file
 from streamfeat.reports.tables import Table
 
 STYLE = (
@@ -59,9 +60,7 @@ def write_page(file: Path, page: Page, sections: Sequence[Section]) -> None:
         body += _section(section)
     title = f"streamfeat {_text(page.title)}"
     text = f'<!doctype html><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>' + "\n".join(body)
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text + "\n")
-    part.replace(file)
+    replace_file(file, text + "\n")
 
 
 def _section(section: Section) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import streamfeat
+from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
 from streamfeat.protocols.scores import sd_of
 from streamfeat.reports.page import Page, Section, write_page
@@ -204,7 +205,7 @@ def _written(experiment: Experiment, run: Run, found: Findings) -> dict[str, Any
     }
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     file = run.folder / f"{experiment.name}.json"
-    file.write_text(text)
+    replace_file(file, text)
     hashes = {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()}
     title = f"reproduce {experiment.name}"
     page = Page(title, experiment.protocol, command_of(run), hashes, report["wall_s"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfeat.bankspec import canonical_json
+from streamfeat.directory import naming
 from streamfeat.errors import ConfigError
 
 
@@ -38,7 +39,8 @@ class Journal:
         if lines[:1] == [head]:
             os.truncate(file, n_bytes)  # or what comes next would be lost behind a line that was cut
         else:
-            file.write_text(json.dumps(head) + "\n")
+            with naming(file):
+                file.write_text(json.dumps(head) + "\n")
             lines = []
         self._parts = {line["part"]: line["value"] for line in lines[1:]}
 
@@ -49,7 +51,7 @@ class Journal:
     def put(self, part: str, value: Any) -> None:
         """Keep a part; on disk when this returns."""
         self._parts[part] = value
-        with self._file.open("a") as out:
+        with naming(self._file), self._file.open("a") as out:
             out.write(json.dumps({"part": part, "value": value}) + "\n")
 
     def finish(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import streamfeat
+from streamfeat.bankspec import canonical_json
 from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
 from streamfeat.protocols.scores import sd_of
@@ -65,10 +66,14 @@ class Run:
         self._journal: Journal | None = None
 
     def begin(self, parameters: Mapping[str, Any]) -> Run:
-        """Take up what an earlier run of this version with the same parameters left. Before the first part."""
+        """Take up what an earlier run of this version with the same parameters left. Before the first part.
+
+        Each set of parameters has a journal of its own: a look at the small form, or at another width, costs no stopped
+        run of hours.
+        """
         head = {"experiment": self.name, "version": streamfeat.__version__, **parameters}
-        form = ".fast" if self.fast else ""  # a look at the small form costs no stopped run of hours
-        self._journal = Journal(self.folder / f"{self.name}{form}.journal", head)
+        digest = hashlib.sha256(canonical_json(head).encode()).hexdigest()[:12]
+        self._journal = Journal(self.folder / f"{self.name}-{digest}.journal", head)
         self._before = self._journal.get(SPENT) or 0.0
         return self
 

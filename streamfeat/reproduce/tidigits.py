@@ -67,7 +67,8 @@ def measure_tidigits(run: Run) -> Findings:
     extent = FAST if run.fast else Extent()
     found = corpora(run, extent)
     specs = [_spec(preset, extent.m).as_dict() for _, preset in METHODS.values()]
-    run.begin({**vars(extent), "corpora": list(found), "data": str(run.data), "specs": specs})
+    given = None if run.data is None else str(run.data.resolve())
+    run.begin({**vars(extent), "corpora": list(found), "data": given, "specs": specs})
     read: dict[str, Recordings] = {}
 
     def points(part: str) -> dict[str, Any]:

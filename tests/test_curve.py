@@ -112,7 +112,9 @@ def test_a_trial_that_was_kept_is_not_measured_again(tmp_path: Path) -> None:
         return Run("curve", fast=True, folder=tmp_path, progress=silent).begin({})
 
     seen: list[int] = []
-    measure_parts(run(), "some", replace(plan, trials=plan.trials[:2]), fitted_to(seen, True), SPEC)
+    stopped = run()
+    measure_parts(stopped, "some", replace(plan, trials=plan.trials[:2]), fitted_to(seen, True), SPEC)
+    stopped.close()
     points, bank = measure_parts(run(), "some", plan, fitted_to(seen, True), SPEC)
     assert (seen, bank) == ([10, 10, 16], "sha")
     whole: Points = [point for some, _ in measure_trials(plan, fitted_to([], True), SPEC, silent) for point in some]

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @contextmanager
@@ -48,6 +48,8 @@ def write_file(file: Path, content: bytes | NDArray[Any]) -> None:
         if isinstance(content, bytes):
             out.write(content)
         else:
+            import numpy as np  # every command writes reports, few write arrays
+
             np.save(out, content, allow_pickle=False)
         out.flush()
         os.fsync(out.fileno())
@@ -64,7 +66,7 @@ def replace_file(file: Path, text: str) -> None:
     part = file.with_name(f".{file.name}.part")
     try:
         with naming(file):
-            part.write_text(text)
+            part.write_text(text, encoding="utf-8")
             part.replace(file)
     finally:
         part.unlink(missing_ok=True)

@@ -25,6 +25,7 @@ from streamfeat.bank import open_bank
 from streamfeat.client import Client
 from streamfeat.config import Settings
 from streamfeat.delivery import Delivery, Failure, Readable, deliver, labels_of, rate_report
+from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
 from streamfeat.figures import new_figure, save_png
 from streamfeat.fleet import LocalFleet, private_settings
@@ -178,9 +179,7 @@ def run_quickstart(
         "picture": str(folder / "quickstart.png"),
     }
     draw(folder / "quickstart.png", outcomes, banks["audio"]["global"], banks["image"]["global"])
-    part = folder / ".summary.json.part"
-    part.write_text(json.dumps(summary, indent=2) + "\n")
-    part.replace(folder / "summary.json")
+    replace_file(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 
+from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
 
 COMMAND = "/opt/streamfeat/venv/bin/streamfeat"
@@ -94,11 +95,9 @@ def install(root: Path, files: dict[str, str]) -> list[tuple[Path, bool]]:
         if file.exists() and file.suffix == ".toml":
             done.append((file, False))
             continue
-        part = file.with_name(f".{file.name}.part")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text, encoding="utf-8")
-            part.replace(file)
+            replace_file(file, text)
         except OSError as error:
             raise ConfigError(f"{file}: {error.strerror}; run it as root, or give another --root") from error
         done.append((file, True))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from streamfeat.config import Settings, load_settings
+from streamfeat.directory import replace_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -119,9 +120,7 @@ def emit(report: dict[str, Any], json_to: str | None, text: Callable[[], None]) 
             file.write_text(json.dumps(report, indent=2) + "\n")
             text()
             return
-        part = file.with_name(f".{file.name}.part")
-        part.write_text(json.dumps(report, indent=2) + "\n")
-        part.replace(file)
+        replace_file(file, json.dumps(report, indent=2) + "\n")
     text()
 
 

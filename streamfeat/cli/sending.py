@@ -24,6 +24,7 @@ from streamfeat.client import Client, Result
 from streamfeat.config import Settings
 from streamfeat.decoding import Limits
 from streamfeat.delivery import Delivery, OnError, Readable, deliver, labels_of
+from streamfeat.directory import replace_file
 from streamfeat.errors import EXIT_OK, EXIT_SOME_FAILED, StreamfeatError, Unavailable
 from streamfeat.fleet import LocalFleet, private_settings
 from streamfeat.inquiry import credentials_for
@@ -216,9 +217,7 @@ def write_failures(report: Mapping[str, Any], file: Path | None) -> None:
     if file is None:
         return
     skipped = [{"file": s["file"], "code": "SKIPPED", "reason": s["reason"]} for s in report["skipped"]]
-    part = file.with_name(f".{file.name}.part")
-    part.write_text("".join(json.dumps(line) + "\n" for line in [*report["failed"], *skipped]))
-    part.replace(file)
+    replace_file(file, "".join(json.dumps(line) + "\n" for line in [*report["failed"], *skipped]))
 
 
 def exit_status(report: Mapping[str, Any]) -> int:

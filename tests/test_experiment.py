@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from streamfeat.errors import ConfigError
 from streamfeat.reports.pictures import Panel
 from streamfeat.reports.tables import settings_of, tables_of
+from streamfeat.reproduce import experiment
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, reproduce, row
 
 
@@ -67,6 +69,15 @@ def test_the_small_form_leaves_a_stopped_run_alone(tmp_path: Path) -> None:
     reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)
     reproduce(counting(computed), fast=False, folder=tmp_path, progress=silent)
     assert computed == [1, 2, 3, 4]
+
+
+def test_what_the_pictures_need_is_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib nothing is computed, and the message says what to install."""
+    monkeypatch.setattr(experiment, "may_draw", lambda: False)
+    computed: list[int] = []
+    with pytest.raises(ConfigError, match="pip install"):
+        reproduce(counting(computed), fast=True, folder=tmp_path, progress=silent)
+    assert computed == []
 
 
 def test_the_report_is_one_file(tmp_path: Path) -> None:

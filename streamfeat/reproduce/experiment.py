@@ -18,6 +18,7 @@ import streamfeat
 from streamfeat.bankspec import canonical_json
 from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
+from streamfeat.figures import MISSING, may_draw
 from streamfeat.protocols.scores import sd_of
 from streamfeat.reports.page import Page, Section, write_page
 from streamfeat.reports.pictures import Panel, draw_panels
@@ -183,10 +184,13 @@ def reproduce(
     Raises
     ------
     ConfigError
-        A `width` for an experiment that takes none; data that are not there; another run with that folder.
+        A `width` for an experiment that takes none; data that are not there; another run with that folder; nothing to
+        draw the report's pictures with.
     """
     if width is not None and not experiment.takes_width:
         raise ConfigError(f"features of {experiment.name} have the widths of its methods; leave --width {width} out")
+    if not may_draw():
+        raise ConfigError(MISSING)  # now, not after hours
     run = Run(experiment.name, fast=fast, folder=folder, progress=progress, data=data, width=width)
     try:
         found = experiment.measure(run)

@@ -119,6 +119,7 @@ def corpora(run: Run, extent: Extent) -> dict[str, Corpus]:
     if given is not None and _is_tidigits(given):
         return {REAL: Corpus(lambda: read_typed(given, run.progress), typed)}
     folder = data_folder(given)
+    synthesised = _synthesised(run, extent)  # first: what it needs is missed at once, not after the other corpora
     return {
         ARABIC: Corpus(
             lambda: read_arabic(folder, extent.n_takes, run.progress), lambda some: some.curve(extent.n_seeds)
@@ -126,7 +127,7 @@ def corpora(run: Run, extent: Extent) -> dict[str, Corpus]:
         ENGLISH: Corpus(
             lambda: read_english(folder, extent.n_takes, run.progress), lambda some: some.left_out(extent.n_seeds)
         ),
-        SYNTHETIC: Corpus(lambda: read_typed(_synthesised(run, extent), run.progress), typed),
+        SYNTHETIC: Corpus(lambda: read_typed(synthesised, run.progress), typed),
     }
 
 

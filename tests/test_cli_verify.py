@@ -137,7 +137,7 @@ NAN = np.where(np.arange(16).reshape(4, 4) == 9, np.nan, GOOD)
         (GOOD, np.array([1, 1, 2, 2], dtype=object), "labels.npy: an array of Python objects"),
         (GOOD.astype(object), np.array([1, 1, 2, 2]), "rows.npy: an array of Python objects"),
         (GOOD, np.array([1.0, 1.0, 2.0, 2.0]), "labels must be whole numbers or texts, got dtype float64"),
-        (GOOD, np.full(4, ""), "labels.npy: pairs are told apart by whose they are, but no row has a label"),
+        (GOOD, np.full(4, ""), "labels.npy: no row has a label, which tells whose it is"),
         (GOOD.astype(str), np.array([1, 1, 2, 2]), "rows.npy: features must be integers or floats"),
     ],
 )

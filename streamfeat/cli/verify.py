@@ -57,7 +57,7 @@ def read_rows(file: Path, labels: Path | None) -> tuple[NDArray[Any], NDArray[An
         raise InvalidArgument(f"{where}: labels must be whole numbers or texts, got dtype {y.dtype}; convert them")
     if y.dtype.kind == "U" and not (known := y != "").all():
         if not known.any():
-            raise InvalidArgument(f"{where}: pairs are told apart by whose they are, but no row has a label; --labels")
+            raise InvalidArgument(f"{where}: no row has a label, which tells whose it is; name them with --labels")
         click.echo(f"{where}: {np.count_nonzero(~known):,} of {len(y):,} rows have no label: left out", err=True)
         return X[known], y[known]
     return X, y

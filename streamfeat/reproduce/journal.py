@@ -69,8 +69,10 @@ def _locked(file: Path) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
         raise ConfigError(f"{file}: another run is at it; wait until it ends, or name another --out") from None
     return descriptor
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from streamfeat.errors import InvalidArgument
 from streamfeat.exact.closed import (
@@ -57,12 +58,30 @@ def test_rotations_of_space(d: int) -> None:
 
 def test_rotation_kernels_at_the_ends() -> None:
     """The origin is every rotation's fixed point, and far points neither overflow nor vanish."""
-    np.testing.assert_allclose(
-        rotation_kernel([[0.0, 0, 0]], [[0.3, 0, 0]], SIGMA), math.exp(-0.09 / (2 * SIGMA**2)), rtol=CLOSE
-    )
+    for d in (2, 3, 784):
+        far, origin = 0.3 * np.eye(1, d), np.zeros((1, d))
+        np.testing.assert_allclose(rotation_kernel(origin, far, SIGMA), math.exp(-0.09 / (2 * SIGMA**2)), rtol=CLOSE)
     # I_0(a) e^-a is near 1 / sqrt(2 pi a); the next term is 1 / (8 a) of it
-    far = rotation_kernel([[1e3, 0.0]], [[0.0, 1e3]], 1.0)[0, 0]
-    assert far == pytest.approx(1 / math.sqrt(2 * math.pi * 1e6), rel=1e-6)
+    narrow = rotation_kernel([[1e3, 0.0]], [[0.0, 1e3]], 1.0)[0, 0]
+    assert narrow == pytest.approx(1 / math.sqrt(2 * math.pi * 1e6), rel=1e-6)
+
+
+@pytest.mark.parametrize("d", [299, 784, 20_000])
+def test_rotations_of_many_numbers(d: int) -> None:
+    """Pictures and waveforms: I of that order is below the smallest float, the kernel is not.
+
+    <x, Rz> of unit vectors is u on (-1, 1) with density (1 - u^2)^((d - 3) / 2): the mean of exp(a u) by a sum over u.
+    """
+    x = points(1, d)
+    x /= np.linalg.norm(x)
+    u = np.linspace(-1, 1, 400_001)[1:-1]
+    density = (d - 3) / 2 * np.log1p(-u * u)
+    for a in (1e-3, 1.0, 30.0, 0.3 * min(d, 2000)):
+        # the prefactor of unit vectors is e^-a
+        expected = logsumexp(density + a * u) - logsumexp(density) - a
+        found = math.log(rotation_kernel(x, x, a**-0.5)[0, 0])
+        # a log of -a keeps 15 digits of it
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("kappa", [0.2, 9.0])

@@ -18,12 +18,17 @@ Floats = NDArray[np.float64]
 
 MAX_PERMANENT = 20
 """Ryser's sum has 2^n terms."""
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+"""Below it numbers lose digits, then vanish."""
+LOG_EPSILON = math.log(np.finfo(np.float64).eps) - 5.0
+"""Terms smaller than that beside a sum do not change it, nor do all that follow."""
 
 
 def rotation_kernel(X: ArrayLike, Z: ArrayLike, sigma: float) -> Floats:
     """Haar kernel of SO(d), and of O(d), on R^d, d >= 2: prefactor * Gamma(d/2) (2/a)^(d/2-1) I_{d/2-1}(a).
 
-    a = ||x|| ||z|| / sigma^2, I the modified Bessel function; for SO(2) it is I_0(a). Paper B, equation (4).
+    a = ||x|| ||z|| / sigma^2, I the modified Bessel function; for SO(2) it is I_0(a). Paper B, equation (4). What
+    stands by the prefactor is near exp(a^2 / 2d) at any d; where I is below the smallest float, its series is summed.
 
     Parameters
     ----------
@@ -41,10 +46,12 @@ def rotation_kernel(X: ArrayLike, Z: ArrayLike, sigma: float) -> Floats:
         raise InvalidArgument("SO(1) has no rotation; points need at least two numbers")
     a, rest = _length_product(A, B, sigma)
     order = d / 2.0 - 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = gammaln(d / 2.0) + order * np.log(2.0 / a) + np.log(ive(order, a)) + rest
-    # at a = 0 the mean of exp(0) is one
-    return np.asarray(np.exp(np.where(a > 0, log, rest)))
+    bessel = np.asarray(ive(order, a))
+    tiny = (bessel < SMALLEST_NORMAL) | (a == 0)
+    log = np.empty_like(a)
+    log[~tiny] = gammaln(d / 2.0) + order * np.log(2.0 / a[~tiny]) + np.log(bessel[~tiny])
+    log[tiny] = _log_series(order, a[tiny]) - a[tiny]
+    return np.asarray(np.exp(log + rest))
 
 
 def von_mises_kernel(X: ArrayLike, Z: ArrayLike, sigma: float, kappa: float, sides: int = 2) -> Floats:
@@ -182,3 +189,19 @@ def _length_product(A: Floats, B: Floats, sigma: float) -> tuple[Floats, Floats]
     """a = ||x|| ||z|| / sigma^2, and -(||x|| - ||z||)^2 / (2 sigma^2), which is a plus the prefactor's exponent."""
     x, z = (np.linalg.norm(P, axis=1) for P in (A, B))
     return x[:, None] * z / sigma**2, np.square(x[:, None] - z) / (-2.0 * sigma**2)
+
+
+def _log_series(order: float, a: Floats) -> Floats:
+    """log of sum over k of (a^2 / 4)^k / (k! (order + 1) ... (order + k)), which is Gamma(order + 1) (2/a)^order I(a).
+
+    All terms are positive: none is lost. Its largest is at k (order + k) = a^2 / 4, which is soon for small a / order.
+    """
+    total, term = np.zeros_like(a), np.zeros_like(a)
+    k = 0
+    with np.errstate(divide="ignore"):
+        step = 2.0 * np.log(a / 2.0)
+    while (term > total + LOG_EPSILON).any():
+        k += 1
+        term = term + step - math.log(k) - math.log(order + k)
+        total = np.logaddexp(total, term)
+    return total

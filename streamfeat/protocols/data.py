@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,16 @@ def need(data: Path, name: str, what: str) -> Path:
     if not path.exists():
         raise ConfigError(f"{path}: not there, needed is {what}; put it there or name another folder {NAMING}")
     return path
+
+
+def hash_of(place: Path) -> str:
+    """SHA-256 of a file; of a folder, that of the names and hashes of its files."""
+    if place.is_file():
+        with place.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    files = sorted(file for file in place.rglob("*") if file.is_file())
+    told = [[file.relative_to(place).as_posix(), hash_of(file)] for file in files]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def arrays_in(path: Path, n_axes: Mapping[str, int]) -> list[NDArray[Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamfeat.protocols.data import data_folder
+from streamfeat.protocols.data import data_folder, hash_of
 from streamfeat.protocols.evaluate import PROTOCOLS, Request
 from streamfeat.reports.page import Page, Section, write_page
 from streamfeat.reports.pictures import Panel, draw_confusion, draw_panels, draw_rocs, draw_times
@@ -45,7 +45,7 @@ def hashes_of(report: Mapping[str, Any], request: Request) -> dict[str, str]:
     places = [root / name for name in PROTOCOLS[request.protocol].data]
     if request.given is not None:
         places.append(request.given)
-    return hashes | {place.name: _hash(place) for place in places if place.exists()}
+    return hashes | {place.name: hash_of(place) for place in places if place.exists()}
 
 
 def rows_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -102,13 +102,3 @@ def panels_of(rows: Sequence[dict[str, Any]], what: str) -> tuple[list[dict[str,
         if row["metric"] not in curves
     ]
     return [*kept, *bars], [*panels, Panel(what, what)]
-
-
-def _hash(place: Path) -> str:
-    """Of a file; of a folder, that of the names and hashes of its files."""
-    if place.is_file():
-        with place.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-    files = sorted(file for file in place.rglob("*") if file.is_file())
-    told = [[str(file.relative_to(place)), _hash(file)] for file in files]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

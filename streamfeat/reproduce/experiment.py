@@ -19,6 +19,7 @@ from streamfeat.bankspec import canonical_json
 from streamfeat.directory import replace_file
 from streamfeat.errors import ConfigError
 from streamfeat.figures import MISSING, may_draw
+from streamfeat.protocols.data import hash_of
 from streamfeat.protocols.scores import sd_of
 from streamfeat.reports.page import Page, Section, write_page
 from streamfeat.reports.pictures import Panel, draw_panels
@@ -109,10 +110,10 @@ class Run:
         self._parts.put(SPENT, round(self.wall_s, 1))
         return value
 
-    def read(self, file: Path) -> Path:
-        """The file, whose hash goes into the report."""
-        self.hashes[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
-        return file
+    def read(self, place: Path) -> Path:
+        """The file or folder, whose hash goes into the report."""
+        self.hashes[place.name] = hash_of(place)
+        return place
 
     def finish(self) -> None:
         """The report is written and takes the parts' place."""

@@ -76,6 +76,24 @@ def test_each_speaker_is_asked_of_the_others() -> None:
 def test_banks_see_training_recordings(n_train: int) -> None:
     """At most 400 of them, and none that is asked."""
     some = recordings(n_train)
-    seen = [signal.name for signal in some.plan(some.curve(1)).templates()]
+    (plan,) = some.plans(some.curve(1))
+    seen = [signal.name for signal in plan.templates()]
     assert len(seen) == min(n_train, 400)
     assert all(name.startswith("train/") for name in seen)
+
+
+def test_banks_of_a_split_hear_its_kinds_alone() -> None:
+    """What trains on men hears no woman, not even without labels; the curve and random speakers share a bank."""
+    some = recordings()
+    shared, *apart = some.plans([*some.splits(), *some.curve(1)])
+    assert shared.columns == (RANDOM, "2", "4", "8")
+    assert len(shared.templates()) == 8
+    assert [plan.columns for plan in apart] == [(name,) for name in SPLITS]
+    for plan, (taught, _) in zip(apart, SPLITS.values(), strict=True):
+        assert {signal.name.split("/")[1] for signal in plan.templates()} == set(taught)
+
+
+def test_a_split_needs_two_who_train() -> None:
+    """Lambda is chosen by leaving one out: of a single woman there is no split of women to men."""
+    found = [name for trial in recordings(5).splits() for name in trial.tests]
+    assert found == [name for name in (RANDOM, *SPLITS) if name != "women to men"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,18 @@ import numpy as np
 import pytest
 
 from streamfeat.errors import ConfigError
+from streamfeat.protocols.data import hash_of
 from streamfeat.reproduce import tidigits
-from streamfeat.reproduce.experiment import reproduce
+from streamfeat.reproduce.experiment import Run, reproduce
 from streamfeat.reproduce.spoken import RANDOM, SPLITS
 from streamfeat.signals.sphere import write_sphere
+from tests.protocol_data import speech_data
 from tests.test_experiment import silent
 
-SPEAKERS = {"train": ("man/aa", "man/ab", "woman/ac", "boy/ad"), "test": ("man/ba", "woman/bb", "boy/bc", "girl/bd")}
+SPEAKERS = {
+    "train": ("man/aa", "man/ab", "woman/ac", "woman/ad", "boy/ae"),
+    "test": ("man/ba", "woman/bb", "boy/bc", "girl/bd"),
+}
 METHODS = ("CDF, spectrogram", "CDF, spectrogram, |G| = 1", "MFCC")
 
 
@@ -53,15 +59,47 @@ def test_a_corpus_of_ones_own_is_what_is_measured(report: dict[str, Any]) -> Non
     assert {row["corpus"] for row in report["rows"]} == {tidigits.REAL}
     some = [row for row in report["rows"] if row["method"] == METHODS[0] and row["metric"] == "RLS accuracy"]
     assert [row["split"] for row in some if "split" in row] == [RANDOM, *SPLITS]
-    assert [(row["n"], row["seeds"]) for row in some if "n" in row] == [(2, 2), (4, 1)]
+    assert [(row["n"], row["seeds"]) for row in some if "n" in row] == [(2, 2), (4, 2), (5, 1)]
     assert next(row["mean"] for row in some if row.get("split") == RANDOM) > 0.5  # chance is a third
     assert not any("stands in" in said or "licensed" in said for said in report["deviations"])
 
 
 def test_what_stands_in_is_looked_for(tmp_path: Path) -> None:
-    """A folder without the corpora is refused with what was needed."""
+    """A folder without the corpora is refused with what was needed, before anything is synthesised or measured."""
+    asked: dict[str, Any] = {"fast": True, "folder": tmp_path / "out", "progress": silent, "data": tmp_path / "data"}
+    (tmp_path / "data").mkdir()
     with pytest.raises(ConfigError, match="the Arabic digits"):
-        reproduce(tidigits.TIDIGITS, fast=True, folder=tmp_path / "out", progress=silent, data=tmp_path)
+        reproduce(tidigits.TIDIGITS, **asked)
+    shutil.rmtree(speech_data(tmp_path / "data") / "fsdd")
+    with pytest.raises(ConfigError, match="the Free Spoken Digit Dataset"):
+        reproduce(tidigits.TIDIGITS, **asked)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_that_was_changed_is_another(corpus: Path, tmp_path: Path) -> None:
+    """Its hash is among the parameters of what is kept: a file more, or one of another content."""
+    mine = tmp_path / "mine"
+    shutil.copytree(corpus, mine)
+
+    def hashes() -> dict[str, str]:
+        run = Run("tidigits", fast=True, folder=tmp_path / "out", progress=silent, data=mine)
+        assert list(tidigits.corpora(run, tidigits.FAST)) == [tidigits.REAL]
+        return run.hashes
+
+    before = hashes()
+    assert before == {"mine": hash_of(corpus)}
+    (mine / "train/man/aa/2a.wav").write_bytes((mine / "train/man/aa/3a.wav").read_bytes())
+    changed = hashes()
+    (mine / "train/man/aa/2a.wav").unlink()
+    assert len({before["mine"], changed["mine"], hashes()["mine"]}) == 3
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_half_a_corpus_is_refused(corpus: Path, tmp_path: Path, part: str) -> None:
+    """Of the discs of one split alone nobody is asked, or nobody trains."""
+    shutil.copytree(corpus / part, tmp_path / "half" / part)
+    with pytest.raises(ConfigError, match=r"half: needs two speakers below train and one below test, got \d and \d"):
+        reproduce(tidigits.TIDIGITS, fast=True, folder=tmp_path, progress=silent, data=tmp_path / "half")
 
 
 def rows_of_figures(ours: float, **setting: Any) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfeat.errors import ConfigError
 from streamfeat.protocols.data import need, read_all
 from streamfeat.protocols.plan import Plan, Progress, Trial, rows_of
 from streamfeat.protocols.speech import ARABIC_TRAIN, ARABIC_VAL, FSDD
@@ -28,6 +30,12 @@ SPLITS = {
 """Name -> who trains and who is asked."""
 N_TEMPLATES = 400
 """Recordings that banks see, labels left aside."""
+STAND_INS = {
+    ARABIC_TRAIN: "the Arabic digits",
+    ARABIC_VAL: "the Arabic digits",
+    FSDD: "the Free Spoken Digit Dataset",
+}
+"""Where there is no TIDIGITS: files, and what they are."""
 TAKES_ASKED = range(40, 50)
 """Of Free Spoken Digits."""
 
@@ -54,13 +62,26 @@ class Recordings:
         labels = [u.label for u in utterances]
         return cls(signals, labels, np.array(speakers), np.array(kinds), np.array(trains), seen)
 
-    def plan(self, trials: Iterable[Trial]) -> Plan:
+    def plans(self, trials: Iterable[Trial]) -> Iterator[Plan]:
+        """One for all trials that may share a bank, and one for each of `SPLITS`, whose bank hears no other kind.
+
+        Who trains on men and is asked by women must not have heard women, not even without labels.
+        """
+        shared: list[Trial] = []
+        apart: list[Trial] = []
+        for trial in trials:
+            (apart if SPLITS.keys() & trial.tests.keys() else shared).append(trial)
+        yield self._plan(shared, self.unlabelled)
+        for trial in apart:
+            yield self._plan([trial], [self.signals[row] for row in trial.train])
+
+    def _plan(self, trials: Sequence[Trial], unlabelled: Sequence[Signal]) -> Plan:
         """Lambda is chosen by leaving speakers out."""
-        chosen = np.random.default_rng(0).permutation(len(self.unlabelled))[:N_TEMPLATES]
+        chosen = np.sort(np.random.default_rng(0).permutation(len(unlabelled))[:N_TEMPLATES])
         return Plan(
             self.labels,
             self.signals.__getitem__,
-            lambda: [self.unlabelled[i] for i in np.sort(chosen)],
+            lambda: [unlabelled[i] for i in chosen],
             tuple(trials),
             speakers=[str(speaker) for speaker in self.speakers],
         )
@@ -78,12 +99,12 @@ class Recordings:
                 yield Trial(seed, rows_of(self.trains & np.isin(self.speakers, chosen)), {str(n): asked})
 
     def splits(self) -> Iterator[Trial]:
-        """The kinds' splits, training speakers against those who are asked."""
+        """The kinds' splits, training speakers against those who are asked; where two train, to choose lambda by."""
         yield Trial(0, rows_of(self.trains), {RANDOM: rows_of(~self.trains)})
         for name, (taught, asked) in SPLITS.items():
             train = rows_of(self.trains & np.isin(self.kinds, taught))
             test = rows_of(~self.trains & np.isin(self.kinds, asked))
-            if len(train) and len(test):
+            if len(np.unique(self.speakers[train])) > 1 and len(test):
                 yield Trial(0, train, {name: test})
 
     def left_out(self, n_seeds: int) -> Iterator[Trial]:
@@ -101,8 +122,20 @@ class Recordings:
 
 
 def read_typed(path: Path, progress: Progress) -> Recordings:
-    """A corpus in TIDIGITS' layout, its own split; ten words, without oh, so that no digit is said twice as often."""
+    """A corpus in TIDIGITS' layout, its own split; ten words, without oh, so that no digit is said twice as often.
+
+    Raises
+    ------
+    ConfigError
+        Fewer than two speakers train, or nobody is asked.
+    """
     utterances = [u for u in open_corpus(path).utterances if u.label != "oh"]
+    speakers = Counter(split for split, _ in {(u.split, u.speaker) for u in utterances})
+    if speakers["train"] < 2 or not speakers["test"]:
+        raise ConfigError(
+            f"{path}: needs two speakers below train and one below test, got {speakers['train']} and "
+            f"{speakers['test']}; name the folder that holds both"
+        )
     return Recordings.of(utterances, [u.split == "train" for u in utterances], progress)
 
 
@@ -110,17 +143,17 @@ def read_arabic(folder: Path, n_takes: int, progress: Progress) -> Recordings:
     """18 speakers train, 6 others are asked, so many rounds of each."""
     every = []
     for name in (ARABIC_TRAIN, ARABIC_VAL):
-        found = open_corpus(need(folder, name, "the Arabic digits")).utterances
+        found = open_corpus(need(folder, name, STAND_INS[name])).utterances
         every += [(u, name == ARABIC_TRAIN) for u in found if _take(u) <= n_takes]
     return Recordings.of([u for u, _ in every], [taught for _, taught in every], progress)
 
 
 def read_english(folder: Path, n_takes: int, progress: Progress) -> Recordings:
     """Free Spoken Digits: the first takes train, takes 40 to 49 are asked; banks see Arabic speakers."""
-    found = open_corpus(need(folder, FSDD, "the Free Spoken Digit Dataset")).utterances
+    found = open_corpus(need(folder, FSDD, STAND_INS[FSDD])).utterances
     kept = [u for u in found if _take(u) < n_takes or _take(u) in TAKES_ASKED]
     recordings = Recordings.of(kept, [_take(u) < n_takes for u in kept], progress)
-    strangers = open_corpus(need(folder, ARABIC_TRAIN, "the Arabic digits")).utterances
+    strangers = open_corpus(need(folder, ARABIC_TRAIN, STAND_INS[ARABIC_TRAIN])).utterances
     chosen = np.random.default_rng(0).permutation(len(strangers))[:N_TEMPLATES]
     return replace(recordings, unlabelled=_read([strangers[i] for i in np.sort(chosen)], progress))
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from streamfeat.bankspec import BankSpec
 from streamfeat.errors import InvalidArgument
-from streamfeat.protocols.data import data_folder
+from streamfeat.protocols.data import data_folder, need
 from streamfeat.protocols.methods import SPEECH
 from streamfeat.protocols.plan import Trial
 from streamfeat.reports.pictures import Panel
-from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, curve_rows, measure_trials, ranking_claim
+from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, Points, curve_rows, measure_trials, ranking_claim
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of
-from streamfeat.reproduce.spoken import SPLITS, Recordings, read_arabic, read_english, read_typed
+from streamfeat.reproduce.spoken import SPLITS, STAND_INS, Recordings, read_arabic, read_english, read_typed
 from streamfeat.signals import open_corpus
 from streamfeat.synth import synthesise_corpus
 
@@ -67,8 +67,7 @@ def measure_tidigits(run: Run) -> Findings:
     extent = FAST if run.fast else Extent()
     found = corpora(run, extent)
     specs = [_spec(preset, extent.m).as_dict() for _, preset in METHODS.values()]
-    given = None if run.data is None else str(run.data.resolve())
-    run.begin({**vars(extent), "corpora": list(found), "data": given, "specs": specs})
+    run.begin({**vars(extent), "corpora": list(found), "files": run.hashes, "specs": specs})
     read: dict[str, Recordings] = {}
 
     def points(part: str) -> dict[str, Any]:
@@ -77,13 +76,19 @@ def measure_tidigits(run: Run) -> Findings:
             read.clear()  # the recordings of one corpus at a time
             read[corpus] = found[corpus].read()
         method, preset = METHODS[name]
-        plan = read[corpus].plan(found[corpus].trials(read[corpus]))
 
         def progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
             return run.progress(f"{part}, {what}", total)
 
-        trials = list(measure_trials(plan, SPEECH[method], _spec(preset, extent.m), progress))
-        return {"points": [point for some, _ in trials for point in some], "bank": trials[-1][1]}
+        taken: Points = []
+        banks: dict[str, str] = {}
+        for plan in read[corpus].plans(found[corpus].trials(read[corpus])):
+            split = ", ".join(SPLITS.keys() & plan.columns)
+            for some, bank in measure_trials(plan, SPEECH[method], _spec(preset, extent.m), progress):
+                taken += some
+                if bank is not None:
+                    banks[split] = bank
+        return {"points": taken, "banks": banks}
 
     methods = [name for name in METHODS if name not in missing()]
     done = run.parts([f"{corpus}: {name}" for corpus in found for name in methods], points)
@@ -92,8 +97,7 @@ def measure_tidigits(run: Run) -> Findings:
         for name in methods:
             part = done[f"{corpus}: {name}"]
             rows += curve_rows(name, part["points"], corpus=corpus)
-            if part["bank"] is not None:
-                run.hashes[f"bank {corpus}, {name}"] = part["bank"]
+            run.hashes |= {f"bank {corpus}, {name} {split}".rstrip(): bank for split, bank in part["banks"].items()}
     panels = [
         Panel(f"{corpus}, {metric}, against training speakers", metric, "n", "x", {"corpus": corpus})
         for corpus in found
@@ -109,7 +113,10 @@ def missing() -> dict[str, str]:
 
 
 def corpora(run: Run, extent: Extent) -> dict[str, Corpus]:
-    """The user's own TIDIGITS; or what stands in for it, and a synthesised corpus in its layout."""
+    """The user's own TIDIGITS; or what stands in for it, and a synthesised corpus in its layout.
+
+    What is not there is missed at once, not after the corpora before it.
+    """
 
     def typed(recordings: Recordings) -> Iterator[Trial]:
         yield from recordings.splits()
@@ -117,9 +124,12 @@ def corpora(run: Run, extent: Extent) -> dict[str, Corpus]:
 
     given = run.data
     if given is not None and _is_tidigits(given):
+        run.read(given)
         return {REAL: Corpus(lambda: read_typed(given, run.progress), typed)}
     folder = data_folder(given)
-    synthesised = _synthesised(run, extent)  # first: what it needs is missed at once, not after the other corpora
+    for name, what in STAND_INS.items():
+        run.read(need(folder, name, what))
+    synthesised = run.read(_synthesised(run, extent))
     return {
         ARABIC: Corpus(
             lambda: read_arabic(folder, extent.n_takes, run.progress), lambda some: some.curve(extent.n_seeds)

@@ -184,7 +184,7 @@ def test_help_is_there_and_costs_no_numpy(cli: Terminal) -> None:
         (["worker"], "Missing argument"),
         (["worker", "features"], "a features worker needs --bank NAME"),
         (["worker", "learner", "--bank", "digits-audio"], "--bank is for features workers"),
-        (["worker", "painter"], "'painter' is not one of"),
+        (["worker", "painter"], "'painter' is none of"),
         (["worker", "learner", "--factory", "Flat"], "--factory is for index workers, not for learner"),
     ],
 )

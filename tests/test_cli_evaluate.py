@@ -131,7 +131,7 @@ def test_the_page_of_verification(tmp_path: Path) -> None:
             78,
             "are image; presets for image: colour, digits-image",
         ),
-        ("--preset IMAGE --protocol chess", 64, "'chess' is not one of 'fsdd-loso'"),
+        ("--preset IMAGE --protocol chess", 64, "'chess' is none of fsdd-loso"),
         ("--preset IMAGE --protocol mnist --seeds 0", 64, "0 is not in the range"),
     ],
 )

@@ -121,7 +121,8 @@ def test_a_wrong_example_would_be_found() -> None:
     [
         (["evaluate", "--preset", "x", "--protocol", "fsdd-los"], "did you mean fsdd-loso?"),
         (["evaluate", "--preset", "x", "--protocol", "mnist", "--method", "mffc"], "did you mean mfcc?"),
-        (["reproduce", "xprem"], "did you mean xperm?"),
+        (["reproduce", "xprem"], "'NAME': 'xprem' is none of xperm, "),
+        (["reproduce", "xprem"], ", faces; did you mean xperm? See streamfeat reproduce --help\n"),
         (["bank", "bild"], "No such command 'bild'; did you mean build?"),
         (["units", "instal"], "did you mean install?"),
         (["deadletter", "rtery"], "did you mean retry?"),

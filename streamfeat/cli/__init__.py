@@ -134,7 +134,8 @@ def _account(error: BaseException) -> tuple[str, int]:
         if message.startswith("Usage:"):  # a group without a command: its help
             return message, EXIT_USAGE
         command = context.command_path if context else "streamfeat"
-        return f"{command}: {' '.join(message.split()).rstrip('.')}; see {command} --help", EXIT_USAGE
+        message = " ".join(message.split()).rstrip(".")
+        return f"{command}: {message}{' See' if message.endswith('?') else '; see'} {command} --help", EXIT_USAGE
     if isinstance(error, StreamfeatError):
         return f"streamfeat: {error.reason}", error.exit_status
     if isinstance(error, OSError) and (error.filename is not None or error.errno in NAMELESS):

@@ -28,6 +28,6 @@ class Commands(click.Group):
 class OneOf(click.Choice[str]):
     """One of some words; another word is answered with all of them and the nearest."""
 
-    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """Click's own message, and the nearest word."""
-        return super().get_invalid_choice_message(value, ctx).rstrip(".") + did_you_mean(value, self.choices)
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """What came, which words there are, and the nearest."""
+        return f"{value!r} is none of {', '.join(self.choices)}{did_you_mean(value, self.choices)}"

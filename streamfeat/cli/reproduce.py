@@ -65,7 +65,7 @@ def _show(report: dict[str, Any], out: Path) -> None:
         "streamfeat reproduce mnist --data data",
     ),
 )
-@click.argument("name", type=OneOf(list(EXPERIMENTS)))
+@click.argument("name", metavar="NAME", type=OneOf(list(EXPERIMENTS)))  # the names stand in the help
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 import signal
 import subprocess
 import time
@@ -44,13 +47,31 @@ def test_a_keeper_that_is_not_there_is_missed(served: Terminal, tmp_path: Path) 
     assert absent_keepers(settings, fleet) == {}
 
 
+def shown_until(word: bytes, terminal: int) -> bytes:
+    """What a program writes to the other side of a terminal, until a word is in it or nobody is there."""
+    shown, deadline = b"", time.monotonic() + 60
+    while not word or word not in shown:
+        assert select.select([terminal], [], [], max(0, deadline - time.monotonic()))[0], shown
+        try:
+            shown += os.read(terminal, 1 << 16)
+        except OSError as error:
+            if error.errno == errno.EIO:  # Linux: the other side was closed
+                return shown
+            raise
+    return shown
+
+
 def test_watching_shows_rates_until_it_is_stopped(served: Terminal) -> None:
-    """Ctrl-C ends it with 130, as every command."""
+    """On a terminal, picture after picture; Ctrl-C ends it with 130, as every command."""
+    ours, theirs = os.openpty()
     command = [EXECUTABLE, "status", "--watch", "--every", "0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=served.environ) as watching:
-        time.sleep(3)  # it shows the last picture when it ends, so nothing can be waited for
+    environ = {**served.environ, "TERM": "xterm", "COLUMNS": "1000"}  # rates are not broken into two lines
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=environ) as watching:
+        os.close(theirs)
+        assert b"answered 0/s" in shown_until(b"answered 0/s", ours)
         watching.send_signal(signal.SIGINT)
-        out, _ = watching.communicate(timeout=20)
+        shown_until(b"", ours)  # a full terminal would hold it up
+        watching.communicate(timeout=20)
+    os.close(ours)
     assert watching.returncode == 130
-    assert b"answered 0/s" in out
     served("status", "--watch", "--json").refused(64, "--watch is for people")

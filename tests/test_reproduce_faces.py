@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,14 @@ def test_every_descriptor_is_verified(album: Path, tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(module, "SIZES", sizes)
     for module in (maxmargin, poses):
         monkeypatch.setattr(module, "K", 10)  # of the variants alone
-    report = reproduce(faces.FACES, fast=True, folder=tmp_path, progress=silent, data=album)
+    bars = []
+
+    def shown(text: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        bars.append((text, total))
+        return silent(text, total)
+
+    report = reproduce(faces.FACES, fast=True, folder=tmp_path, progress=shown, data=album)
+    assert ("faces", len(faces.PARTS)) in bars
     rows = report["rows"]
     assert {(row["items"], row["over"], row["features"], row["metric"]) for row in rows} == {
         (part.items, part.over, part.features, f"VR at {far}") for part in faces.PARTS for far in RATES
@@ -41,6 +49,8 @@ def test_every_descriptor_is_verified(album: Path, tmp_path: Path, monkeypatch: 
     assert all(0 <= row["mean"] <= 1 for row in rows if row["method"] not in GAINS)
     assert {row["seeds"] for row in rows} == {faces.N_SEEDS_FAST}
     assert len(report["claims"]) == 6 + 2 + 7
+    assert "small form: 2 splits and 2 draws; in full 20 of each" in report["deviations"]
+    assert not any("small form" in each for each in faces._deviations(faces.N_SEEDS))
 
 
 def rows_of(part: faces.Part, mmif: Mapping[str, float]) -> list[dict[str, Any]]:

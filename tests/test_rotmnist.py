@@ -90,6 +90,16 @@ def test_blocks_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mon
     assert before + len(asked) == n_methods * 3 + n_widths + 2  # the stopped block, and its model, twice
 
 
+def test_a_rival_of_one_layer_is_beaten_by_one_layer() -> None:
+    """What a second layer is worth is not what the group is worth."""
+    at = dict.fromkeys(rotmnist.LGIKA_NAMES, 3.0) | {"RF": 8.0, "GICDF": 6.0, "Nystrom": 8.0, "LGIKA, RF": 5.0}
+    assert [claim["holds"] for claim in rotmnist._without_layer_2(at, "")] == [True, True, True]
+    assert [claim["holds"] for claim in rotmnist._without_layer_2({**at, "LGIKA, RF": 7.0}, "")] == [True, False, True]
+    assert [claim["holds"] for claim in rotmnist._without_layer_2({**at, "LGIKA, RF": 9.0}, "")] == [False, False, True]
+    worse = {**at, rotmnist.LGIKA_NAMES[0]: 8.5}
+    assert [claim["holds"] for claim in rotmnist._without_layer_2(worse, "")] == [False, False, True]
+
+
 def test_claims_of_networks_are_told_in_full() -> None:
     """Better than a network on the same digits or not; a small form, whose networks learned little, is silent."""
     at = {**dict.fromkeys(rotmnist.NETWORKS, 5.0), rotmnist.OURS: 1.2}

@@ -172,6 +172,9 @@ def test_xperm_says_which_claims_hold(
 ) -> None:
     """All four of figure 1, each with its figures; rows and cells are the same accuracies."""
     assert [claim["holds"] for claim in xperm_report["claims"]] == [True] * 4
+    # few labels against many, in the small form too
+    assert "at N = 100" in xperm_report["claims"][3]["why"]
+    assert "raw at N = 500" in xperm_report["claims"][3]["why"]
     for row in xperm_report["rows"]:
         cell = cells[row["method"], row["n"]]
         assert row["mean"] == pytest.approx(cell["rls" if row["metric"] == xperm.BY_RLS else "nn"], abs=6e-4)

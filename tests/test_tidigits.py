@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError
 from streamfeat.protocols.data import hash_of
 from streamfeat.reproduce import tidigits
@@ -122,6 +123,18 @@ def test_claims_are_what_the_rows_say() -> None:
     assert [claim["holds"] for claim in tidigits._claims([*rows_of_figures(0.95), *split])][3:] == [
         True, False, True, False,
     ]  # fmt: skip
+
+
+def test_a_template_that_is_a_recording_needs_one() -> None:
+    """Banks of a split hear fewer recordings than the preset has templates; random templates need none."""
+
+    def n_templates(preset: str, m: int | None, n_recordings: int) -> int:
+        return tidigits._spec(preset, m, n_recordings).only.templates.m
+
+    waveform = "paper-a-tidigits-waveform"
+    assert [n_templates(waveform, m, n) for m, n in ((None, 400), (None, 40), (150, 40), (30, 40))] == [200, 40, 40, 30]
+    assert [n_templates("paper-a-tidigits", m, 40) for m in (None, 150)] == [1000, 150]
+    assert tidigits._spec("digits-audio", 150, 40) == BankSpec.preset("digits-audio")
 
 
 def test_peers_that_are_not_installed_are_named(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,7 +20,15 @@ from streamfeat.protocols.plan import Trial
 from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.curve import NN_METRIC, RLS_METRIC, Points, curve_rows, measure_trials, ranking_claim
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of
-from streamfeat.reproduce.spoken import SPLITS, STAND_INS, Recordings, read_arabic, read_english, read_typed
+from streamfeat.reproduce.spoken import (
+    N_TEMPLATES,
+    SPLITS,
+    STAND_INS,
+    Recordings,
+    read_arabic,
+    read_english,
+    read_typed,
+)
 from streamfeat.signals import open_corpus
 from streamfeat.synth import synthesise_corpus
 
@@ -66,7 +75,7 @@ def measure_tidigits(run: Run) -> Findings:
     """Accuracy on speakers who were not trained on, by corpus, split and number of training speakers."""
     extent = FAST if run.fast else Extent()
     found = corpora(run, extent)
-    specs = [_spec(preset, extent.m).as_dict() for _, preset in METHODS.values()]
+    specs = [_spec(preset, extent.m, N_TEMPLATES).as_dict() for _, preset in METHODS.values()]
     run.begin({**vars(extent), "corpora": list(found), "files": run.hashes, "specs": specs})
     read: dict[str, Recordings] = {}
 
@@ -84,7 +93,8 @@ def measure_tidigits(run: Run) -> Findings:
         banks: dict[str, str] = {}
         for plan in read[corpus].plans(found[corpus].trials(read[corpus])):
             split = ", ".join(SPLITS.keys() & plan.columns)
-            for some, bank in measure_trials(plan, SPEECH[method], _spec(preset, extent.m), progress):
+            spec = _spec(preset, extent.m, len(plan.templates()))
+            for some, bank in measure_trials(plan, SPEECH[method], spec, progress):
                 taken += some
                 if bank is not None:
                     banks[split] = bank
@@ -157,13 +167,14 @@ def _synthesised(run: Run, extent: Extent) -> Path:
         )
 
 
-def _spec(preset: str, m: int | None) -> BankSpec:
-    """The preset; paper A's with fewer templates in the small form."""
+def _spec(preset: str, m: int | None, n_recordings: int) -> BankSpec:
+    """The preset; paper A's with at most m templates, and no more than recordings where each of them is one."""
     spec = BankSpec.preset(preset)
-    if m is None or not preset.startswith("paper-a"):
+    if not preset.startswith("paper-a"):
         return spec
     table = spec.as_dict()
-    table["templates"]["m"] = min(m, table["templates"]["m"])
+    most = n_recordings if table["templates"]["source"] == "data" else math.inf
+    table["templates"]["m"] = min(m or math.inf, most, table["templates"]["m"])
     return BankSpec.from_dict(table)
 
 
@@ -222,7 +233,8 @@ def _deviations(found: list[str], extent: Extent) -> list[str]:
         "group elements: 5 tempi from half to double and 5 pitches within 400 cents; the paper gives the ranges",
         "figures of the paper's own curves could not be recovered: claims are of order",
         "one draw of templates; they may be recordings of all training speakers, also where few of these are labelled, "
-        "but in a split by sex or age only of those who train",
+        "but in a split by sex or age only of those who train: CDF, waveform then has as many templates as these said "
+        "words, if that is less",
         "where all speakers train there is one draw: its deviation is the binomial error of the recordings, as if "
         "those of one speaker were no more alike than others",
     ]

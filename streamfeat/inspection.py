@@ -23,6 +23,7 @@ from streamfeat.signals.arrays import NPY_MAGIC, ZIP_MAGIC, open_npy, read_npz
 from streamfeat.signals.audio import decode_audio
 from streamfeat.signals.containers import W64_MAGIC
 from streamfeat.signals.corpus import AUDIO_SUFFIXES
+from streamfeat.signals.foreign import foreign_sound
 from streamfeat.signals.idx import GZIP, images_beside, is_idx, read_idx
 from streamfeat.signals.image import Frames, Pixels, decode_image
 from streamfeat.signals.pictures import ARRAY_KEYS, PICTURE_SUFFIXES
@@ -164,7 +165,14 @@ def kind_of(data: bytes) -> Kind | None:
 
 def _is_audio(data: bytes) -> bool:
     aiff = data[:4] == b"FORM" and data[8:12] in (b"AIFF", b"AIFC")
-    return aiff or is_sphere(data) or is_riff(data) or data.startswith(_AUDIO) or _is_mpeg_audio(data)
+    return (
+        aiff
+        or foreign_sound(data) is not None
+        or is_sphere(data)
+        or is_riff(data)
+        or data.startswith(_AUDIO)
+        or _is_mpeg_audio(data)
+    )
 
 
 def _is_image(data: bytes) -> bool:

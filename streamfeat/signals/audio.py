@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import InvalidArgument, TooLarge
 from streamfeat.signals.containers import plain_container
+from streamfeat.signals.foreign import refuse_foreign
 from streamfeat.signals.recording import Channels, Recording
 from streamfeat.signals.riff import is_riff, plain_riff
 from streamfeat.signals.signal import Signal, read_source
@@ -64,6 +65,7 @@ def read_audio(source: Path | str | bytes, *, name: str | None = None, channels:
 def decode_audio(source: Path | str | bytes, *, name: str | None = None) -> Recording:
     """All channels of the recording in a file or in a file's bytes, with what was odd about it; see `read_audio`."""
     data, name = read_source(source, name)
+    refuse_foreign(data, name)
     if is_sphere(data):
         return decode_sphere(data, name)
     if is_riff(data):

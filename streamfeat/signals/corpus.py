@@ -25,6 +25,7 @@ from typing import Literal, NoReturn
 
 from streamfeat.errors import InvalidArgument, NotFound, TooLarge
 from streamfeat.signals.audio import read_audio
+from streamfeat.signals.foreign import FOREIGN_SUFFIXES
 from streamfeat.signals.recording import Channels
 from streamfeat.signals.signal import MAX_FILE_BYTES, Signal, printable
 
@@ -44,6 +45,7 @@ AUDIO_SUFFIXES = (
     ".au",
     ".w64",
     ".caf",
+    *FOREIGN_SUFFIXES,
 )
 """What a recording's name ends in, whatever is in it."""
 

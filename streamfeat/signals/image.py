@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError, features
 
 from streamfeat.errors import InvalidArgument, TooLarge
+from streamfeat.signals.foreign import refuse_foreign
 from streamfeat.signals.portable import is_map, is_pfm, pfm_size, plain_map, read_pfm
 from streamfeat.signals.signal import Signal, read_source
 
@@ -117,6 +118,7 @@ def decode_image(
 ) -> Pixels:
     """The picture with its transparency, and what was odd about the file; see `read_image`."""
     data, name = read_source(source, name)
+    refuse_foreign(data, name)
     if is_pfm(data):
         _check_size(pfm_size(data, name), max_pixels, max_side, name)
         floats = read_pfm(data, name)

@@ -24,7 +24,15 @@ from streamfeat.reproduce import rates, xperm
 from streamfeat.reproduce.dual import first_seen, nearest, rls_weights
 from streamfeat.reproduce.experiment import reproduce
 from streamfeat.reproduce.journal import Journal
-from streamfeat.reproduce.molecules import SIDE, NoisyOrder, coulomb_matrices, coulomb_matrix, move_atoms
+from streamfeat.reproduce.molecules import (
+    FILE,
+    SIDE,
+    NoisyOrder,
+    coulomb_matrices,
+    coulomb_matrix,
+    matrices_file,
+    move_atoms,
+)
 from tests.terminal import Terminal
 
 SEQUENCES = xperm.Sequences.all()
@@ -202,15 +210,24 @@ def test_molecules_from_a_file_or_made_up(tmp_path: Path) -> None:
     assert source == "4 of some.npz"
     assert ((np.diagonal(C, axis1=1, axis2=2) > 0.6).sum(axis=1) == 7).all()
     assert (np.diff(np.linalg.norm(C, axis=2), axis=1) <= 1e-9).all()
-    with pytest.raises(ConfigError, match=r"name an \.npz"):
-        coulomb_matrices(4, 7, tmp_path, np.random.default_rng(0))
     with pytest.raises(ConfigError, match="needs 6 molecules"):
         coulomb_matrices(6, 7, tmp_path / "some.npz", np.random.default_rng(0))
 
 
-def test_made_up_molecules_are_molecules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_matrices_are_found_where_they_were_named(tmp_path: Path) -> None:
+    """The file itself, in its place in a folder of data, or beside others; what holds none is refused."""
+    (tmp_path / "data" / FILE.parent).mkdir(parents=True)
+    file = tmp_path / "data" / FILE
+    with pytest.raises(ConfigError, match=r"name an \.npz"):
+        matrices_file(tmp_path / "data")
+    np.savez(file, X=np.zeros((1, SIDE, SIDE)))
+    assert {matrices_file(place) for place in (file, file.parent, tmp_path / "data")} == {file}
+    usual = matrices_file(None)
+    assert usual is None or usual.is_file()
+
+
+def test_made_up_molecules_are_molecules() -> None:
     """Where there are no real ones: heavy atoms no nearer than 1.2 Angstrom, the report says that they are made up."""
-    monkeypatch.setattr("streamfeat.reproduce.molecules.FILE", tmp_path / "nowhere.npz")
     C, source = coulomb_matrices(20, 7, None, np.random.default_rng(1))
     assert source == "made-up molecules"
     charge = (2 * np.diagonal(C, axis1=1, axis2=2)) ** (1 / 2.4)
@@ -254,7 +271,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("kernel-error")
     with pytest.MonkeyPatch.context() as patch:
         # made-up molecules: the test is the same where real ones are to be had
-        patch.setattr("streamfeat.reproduce.molecules.FILE", folder / "nowhere.npz")
+        patch.setattr(rates, "matrices_file", lambda _data: None)
         return reproduce(rates.KERNEL_ERROR, fast=True, folder=folder, progress=silent)
 
 

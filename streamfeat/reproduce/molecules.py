@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamfeat.errors import ConfigError
 from streamfeat.groups.operators import Operator, OperatorStack, stack
-from streamfeat.protocols.data import arrays_in
+from streamfeat.protocols.data import arrays_in, data_folder, need
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -26,21 +26,19 @@ HEAVY = (6.0, 6.0, 6.0, 6.0, 6.0, 7.0, 8.0)
 """Charges that made-up molecules choose from: carbon mostly."""
 
 
-def coulomb_matrices(n: int, n_heavy: int, data: Path | None, rng: np.random.Generator) -> tuple[Floats, str]:
+def coulomb_matrices(n: int, n_heavy: int, file: Path | None, rng: np.random.Generator) -> tuple[Floats, str]:
     """n matrices (n, 23, 23) of molecules of n_heavy atoms besides hydrogen, rows by falling norm; and where from.
 
     Parameters
     ----------
-    data : Path, optional
-        An .npz with `X` (N, 23, 23), or the folder that holds `qm7/qm7_coulomb.npz`. Without it, `shared/data` beside
-        the repository is looked for; if that is not there either, molecules are made up.
+    file : Path, optional
+        An .npz with `X` (N, 23, 23); without it molecules are made up.
 
     Raises
     ------
     ConfigError
-        `data` was named and holds no such matrices.
+        There are too few of them in the file, or it holds no such matrices.
     """
-    file = _found(data)
     if file is None:
         return np.stack([_by_norm(_made_up(n_heavy, rng)) for _ in range(n)]), "made-up molecules"
     X = arrays_in(file, {"X": 3})[0].astype(np.float64)
@@ -50,6 +48,25 @@ def coulomb_matrices(n: int, n_heavy: int, data: Path | None, rng: np.random.Gen
     if len(fit) < n:
         raise ConfigError(f"{file}: needs {n} molecules of {n_heavy} atoms besides hydrogen, got {len(fit)}")
     return np.stack([_by_norm(X[i]) for i in rng.choice(fit, n, replace=False)]), f"{n} of {file.name}"
+
+
+def matrices_file(data: Path | None) -> Path | None:
+    """The file of Coulomb matrices: `data` itself, one in that folder or in the usual ones; None where none is there.
+
+    Raises
+    ------
+    ConfigError
+        `data` was named and holds no such file.
+    """
+    if data is None:
+        try:
+            return need(data_folder(None), str(FILE), "Coulomb matrices")
+        except ConfigError:
+            return None
+    for place in (data, data / FILE, data / FILE.name):
+        if place.is_file():
+            return place
+    raise ConfigError(f"{data}: no Coulomb matrices there; name an .npz with 'X', or the folder that holds {FILE}")
 
 
 def coulomb_matrix(Z: Floats, R: Floats) -> Floats:
@@ -130,17 +147,6 @@ def _whole(orders: Ints) -> Ints:
 def _by_norm(C: Floats) -> Floats:
     order = np.argsort(-np.linalg.norm(C, axis=1), kind="stable")
     return np.asarray(C[order][:, order])
-
-
-def _found(data: Path | None) -> Path | None:
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    places = [beside / FILE] if data is None else [data, data / FILE, data / FILE.name]
-    for place in places:
-        if place.is_file():
-            return place
-    if data is not None:
-        raise ConfigError(f"{data}: no Coulomb matrices there; name an .npz with 'X', or the folder that holds {FILE}")
-    return None
 
 
 def _made_up(n_heavy: int, rng: np.random.Generator) -> Floats:

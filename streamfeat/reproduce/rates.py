@@ -27,7 +27,7 @@ from streamfeat.featuremap import FeatureMap
 from streamfeat.kernel_error import relative_error
 from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, rounded, row
-from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, move_atoms
+from streamfeat.reproduce.molecules import SIDE, NoisyOrder, atom_operators, coulomb_matrices, matrices_file, move_atoms
 from streamfeat.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
@@ -73,9 +73,9 @@ class Problem:
     source: str
 
     @classmethod
-    def of(cls, plan: Plan, data: Path | None) -> Problem:
-        """The same molecules for the same plan and data."""
-        C, source = coulomb_matrices(plan.n_items, plan.n_heavy, data, np.random.default_rng(0))
+    def of(cls, plan: Plan, file: Path | None) -> Problem:
+        """The same molecules for the same plan and file of matrices; without one they are made up."""
+        C, source = coulomb_matrices(plan.n_items, plan.n_heavy, file, np.random.default_rng(0))
         norms = np.linalg.norm(C, axis=2).mean(axis=0)[: plan.n_heavy]
         flat = C.reshape(len(C), -1)
         apart = base_mean(flat, flat, distance)
@@ -127,8 +127,11 @@ def measure_kernel_error(run: Run) -> Findings:
     -0.5.
     """
     plan = FAST if run.fast else Plan()
-    problem = Problem.of(plan, run.data)
-    run.begin({"data": problem.source, "sigma": problem.sigma, **vars(plan)})
+    file = matrices_file(run.data)
+    if file is not None:
+        run.read(file)
+    problem = Problem.of(plan, file)
+    run.begin({"data": problem.source, "files": run.hashes, "sigma": problem.sigma, **vars(plan)})
     _measure(run, plan, problem)
     rows = [
         _row(run, plan, templates, m, r)

@@ -53,6 +53,8 @@ class Journal:
         self._parts[part] = value
         with naming(self._file), self._file.open("a") as out:
             out.write(json.dumps({"part": part, "value": value}) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
 
     def finish(self) -> None:
         """The experiment is whole: its report takes the journal's place."""

@@ -101,6 +101,8 @@ def test_rows() -> None:
     }  # fmt: skip
     assert row("a", "accuracy", 0.5, n_items=100)["sd"] == 0.05
     assert row("a", "MAE", 0.5)["sd"] is None
+    several, single = (row("a", "error, %", some, n_items=100, percent=True) for some in ([0.5, 0.7], 0.5))
+    assert (several["mean"], several["sd"], single["mean"], single["sd"]) == (60.0, 14.14, 50.0, 5.0)
     rows = [row("a", "accuracy", 0.5, n=1), row("a", "accuracy", 0.75, n=2)]
     assert mean_of(rows, "a", "accuracy", n=2) == 0.75
     with pytest.raises(LookupError, match="'n': 7"):

@@ -109,8 +109,7 @@ def measure_cifar10(run: Run) -> Findings:
         found = run.part(name, partial(_learn, run, plan, (name, sized), train, test))
         run.hashes[f"bank {name}"] = found["bank"]
         setting = {"n": len(train), "numbers": found["numbers"], "elements": extent.r if name == LGIKA else 1}
-        rows.append(row(name, ACCURACY, 100 * found["right"] / len(test), **setting))
-        rows[-1]["sd"] = _binomial(found["right"] / len(test), len(test))
+        rows.append(row(name, ACCURACY, found["right"] / len(test), n_items=len(test), percent=True, **setting))
     return Findings(rows, _claims(rows), _deviations(extent), [Panel(ACCURACY, ACCURACY)])
 
 
@@ -120,7 +119,7 @@ def extent_of(run: Run) -> Extent:
     Raises
     ------
     ConfigError
-        A width that is no even number of 256 or more, or one whose Gram matrix no machine of today holds twice.
+        A width that is no multiple of `OF_COLOUR`, or not from 256 to `LARGEST`.
     """
     extent = FAST if run.fast else Extent()
     if run.width is None:
@@ -157,10 +156,6 @@ def _learn(run: Run, plan: Plan, what: tuple[str, BankSpec], train: Rows, test: 
         assert W is not None  # with more rows the same penalty a row is larger
         right = int((answers(features(test), W) == codes[test]).sum())
     return {"right": right, "held_out": accuracy, "lam": lam, "numbers": len(W), "bank": fitted.bank}
-
-
-def _binomial(share: float, n: int) -> float:
-    return round(100 * float(np.sqrt(share * (1 - share) / n)), 2)
 
 
 def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

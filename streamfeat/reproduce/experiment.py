@@ -235,7 +235,13 @@ def _sections(found: Findings) -> list[Section]:
 
 
 def row(
-    method: str, metric: str, values: float | Sequence[float], *, n_items: int | None = None, **setting: Any
+    method: str,
+    metric: str,
+    values: float | Sequence[float],
+    *,
+    n_items: int | None = None,
+    percent: bool = False,
+    **setting: Any,
 ) -> dict[str, Any]:
     """A row of a report: mean and deviation of one value a seed.
 
@@ -243,17 +249,20 @@ def row(
     ----------
     n_items : int, optional
         Items behind each value, if that is a share of them: of a single seed the binomial error is then given.
+    percent : bool
+        Shares are told in per cent.
     setting : plain JSON values
         What the row was measured with, as n = 10.
     """
     several = np.atleast_1d(np.asarray(values, np.float64))
-    several_known = len(several) > 1 or n_items is not None
+    sd_known = len(several) > 1 or n_items is not None
+    unit = 100.0 if percent else 1.0
     return {
         "method": method,
         **setting,
         "metric": metric,
-        "mean": rounded(several.mean()),
-        "sd": rounded(sd_of(several.tolist(), n_items or 0)) if several_known else None,
+        "mean": rounded(unit * several.mean()),
+        "sd": rounded(unit * sd_of(several.tolist(), n_items or 0)) if sd_known else None,
         "seeds": len(several),
     }
 

@@ -129,9 +129,7 @@ def measure_rotmnist(run: Run) -> Findings:
             sigma = choose_width(run, shown, (name, spec), train[: extent.n_choose], widths=WIDTHS, r=R_CHOOSE)
             spec = with_width(spec, sigma)  # noqa: PLW2901 - the same bank, its width known
         errors = _errors(run, shown, (name, spec), train, test)
-        rows.append(row(name, ERROR, 100 * errors / len(test), **_sizes(name, extent)))
-        share = errors / len(test)
-        rows[-1]["sd"] = round(100 * float(np.sqrt(share * (1 - share) / len(test))), 3)
+        rows.append(row(name, ERROR, errors / len(test), n_items=len(test), percent=True, **_sizes(name, extent)))
     rows += _networks(run, plan, extent, (train, test))
     return Findings(rows, _claims(rows, run.fast), _deviations(extent), [Panel(ERROR, ERROR)])
 
@@ -156,8 +154,9 @@ def _networks(run: Run, plan: Plan, extent: Extent, items: tuple[Rows, Rows]) ->
     rows = []
     for name in NETWORKS:
         found = run.parts([f"{name} seed {seed}" for seed in range(extent.n_networks)], wrong)
-        errors = [100 * n / len(test) for n in found.values()]
-        rows.append(row(name, ERROR, errors, n=len(train), epochs=extent.n_epochs))
+        shares = [n / len(test) for n in found.values()]
+        setting = {"n": len(train), "epochs": extent.n_epochs}
+        rows.append(row(name, ERROR, shares, n_items=len(test), percent=True, **setting))
     return rows
 
 

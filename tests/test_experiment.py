@@ -15,7 +15,7 @@ from streamfeat.errors import ConfigError
 from streamfeat.reports.pictures import Panel
 from streamfeat.reports.tables import settings_of, tables_of
 from streamfeat.reproduce import experiment
-from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, reproduce, row
+from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, closeness, mean_of, reproduce, row
 
 
 @contextmanager
@@ -105,6 +105,9 @@ def test_rows() -> None:
     assert (several["mean"], several["sd"], single["mean"], single["sd"]) == (60.0, 14.14, 50.0, 5.0)
     rows = [row("a", "accuracy", 0.5, n=1), row("a", "accuracy", 0.75, n=2)]
     assert mean_of(rows, "a", "accuracy", n=2) == 0.75
+    near, far = {"mean": 0.6, "sd": 0.03}, {"mean": 0.66, "sd": 0.04}
+    assert closeness(near, near) == ", within the deviation"
+    assert closeness(near, far) == closeness(far, near) == ""
     with pytest.raises(LookupError, match="'n': 7"):
         mean_of(rows, "a", "accuracy", n=7)
 

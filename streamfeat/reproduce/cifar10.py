@@ -17,7 +17,7 @@ from streamfeat.protocols.photographs import FOLDER, LABELS, plan_cifar10
 from streamfeat.protocols.plan import Plan, Rows, Source
 from streamfeat.protocols.table import featurise
 from streamfeat.reports.pictures import Panel
-from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
+from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, closeness, mean_of, row, row_of
 from streamfeat.reproduce.rotmnist import choose_width, with_width
 from streamfeat.reproduce.wide import WideRLS, answers
 from streamfeat.threads import n_cores
@@ -162,12 +162,17 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What table 3 and its text say."""
     at = {one["method"]: mean_of(rows, one["method"], ACCURACY) for one in rows}
     shown = f"LGIKA {at[LGIKA]:.1f} %, RF {at[RF]:.1f} %, RF with a second layer {at[PLAIN]:.1f} %"
+    lgika, rf, plain = (row_of(rows, name, ACCURACY) for name in (LGIKA, RF, PLAIN))
     return [
-        claim("LGIKA is better than plain random features of the same width.", at[LGIKA] > at[RF], shown),
+        claim(
+            "LGIKA is better than plain random features of the same width.",
+            at[LGIKA] > at[RF],
+            f"{shown}{closeness(lgika, rf)}",
+        ),
         claim(
             "It is the group that helps (LGIKA is better than the same two layers without one).",
             at[LGIKA] > at[PLAIN],
-            shown,
+            f"{shown}{closeness(lgika, plain)}",
         ),
         claim(
             "LGIKA is far below deep networks (All-CNN-C errs 9.4 %).",

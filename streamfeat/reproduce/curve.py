@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,7 +16,7 @@ from streamfeat.protocols.fitted import Fitted, Task
 from streamfeat.protocols.methods import Method
 from streamfeat.protocols.plan import Plan, Progress, Trial
 from streamfeat.protocols.table import Table, featurise
-from streamfeat.reproduce.experiment import Run, claim, row
+from streamfeat.reproduce.experiment import Run, claim, closeness, row
 from streamfeat.threads import n_cores
 
 RLS_METRIC, NN_METRIC = "RLS accuracy", "1-NN accuracy"
@@ -109,8 +108,7 @@ def ranking_claim(rows: Sequence[Mapping[str, Any]], ours: str) -> dict[str, Any
         ahead = own["mean"] - best["mean"]
         held = held and ahead >= 0
         said = "ABOVE IT" if ahead < 0 else "then" if ahead else "level"
-        close = ", within the deviation" if abs(ahead) <= math.hypot(own["sd"], best["sd"]) else ""
-        shown.append(f"{value}: {own['mean']:.3f}, {said} {best['method']} {best['mean']:.3f}{close}")
+        shown.append(f"{value}: {own['mean']:.3f}, {said} {best['method']} {best['mean']:.3f}{closeness(own, best)}")
     of = f", {rows[0]['corpus']}" if "corpus" in rows[0] else ""
     return claim(
         f"(Ours, not the paper's:) no other row is above orbits of patches {where}.",

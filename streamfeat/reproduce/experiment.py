@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -272,8 +273,8 @@ def claim(text: str, holds: bool | np.bool_ | None, why: str) -> dict[str, Any]:
     return {"text": text, "holds": None if holds is None else bool(holds), "why": why}
 
 
-def mean_of(rows: Sequence[Mapping[str, Any]], method: str, metric: str, **setting: Any) -> float:
-    """The mean in the row of that method, metric and setting.
+def row_of(rows: Sequence[Mapping[str, Any]], method: str, metric: str, **setting: Any) -> Mapping[str, Any]:
+    """The row of that method, metric and setting.
 
     Raises
     ------
@@ -283,8 +284,19 @@ def mean_of(rows: Sequence[Mapping[str, Any]], method: str, metric: str, **setti
     wanted = {"method": method, "metric": metric, **setting}
     for some in rows:
         if all(some.get(key) == value for key, value in wanted.items()):
-            return float(some["mean"])
+            return some
     raise LookupError(f"no row of {wanted}")
+
+
+def mean_of(rows: Sequence[Mapping[str, Any]], method: str, metric: str, **setting: Any) -> float:
+    """The mean in that row."""
+    return float(row_of(rows, method, metric, **setting)["mean"])
+
+
+def closeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """What is said behind the means of two rows that differ by no more than their deviations together; else nothing."""
+    apart = abs(one["mean"] - other["mean"])
+    return ", within the deviation" if apart <= math.hypot(one["sd"], other["sd"]) else ""
 
 
 def rounded(value: float) -> float:

@@ -63,6 +63,17 @@ def test_a_worker_is_its_name() -> None:
     assert presence.restarts == {"w1": 2}
 
 
+def test_a_worker_that_says_hello_again_is_no_news() -> None:
+    """It says so until it is answered: noted once, and again for other stages or a connection made anew."""
+    given = BrokerSettings()
+    ledger = Ledger(given)
+    presence = Presence(given, ledger, Services(), 0.0)
+    for fields in ({}, {}, {"afresh": True}, {"stages": ["features", "fit:*"]}):
+        presence.join_worker(b"one", worker("w1", "one", **fields), 0.0)
+    noted = [note.rpartition(" joined: ")[2] for note in ledger.notes]
+    assert noted == ["features", "features", "features, fit:*"]
+
+
 def test_who_has_an_owners_stage_keeps_it() -> None:
     """The second owner is refused, and the first one stays."""
     presence = empty()

@@ -91,8 +91,10 @@ class Presence:
             if shared is not None:
                 self._ledger.notes.append(f"worker {worker.name} refused: {other.name} serves {shared}")
                 raise ConfigError(f"{shared} is served by worker {other.name!r} and has one owner; stop one of the two")
+        is_news = True
         for other in tuple(self.workers.values()):
             if other.run == worker.run and other.address == peer:  # it says HELLO again: what it has, it keeps
+                is_news = fields.get("afresh", False) or other.announced != worker.announced
                 worker.take_over(other)
                 self._services.leave(other)
                 self._count_reloads(other, worker)
@@ -103,7 +105,8 @@ class Presence:
         self.workers[peer] = worker
         self._count_restart(worker)
         self._services.join(worker)
-        self._ledger.notes.append(f"worker {worker.name} joined: {', '.join(worker.announced)}")
+        if is_news:  # a HELLO is said again until it is answered
+            self._ledger.notes.append(f"worker {worker.name} joined: {', '.join(worker.announced)}")
 
     def hear_client(self, client: Client, busy_s: float, now: float) -> None:
         """It is alive, and will be for a while."""

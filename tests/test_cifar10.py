@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,25 @@ def test_methods_that_are_done_are_not_done_again(data: Path, tmp_path: Path, mo
     again = reproduce(cifar10.CIFAR10, folder=tmp_path / "part", **asked)
     assert {**again, "wall_s": 0} == {**whole, "wall_s": 0}
     assert computed == [40, 40, 1, 9, 30]
+
+
+def test_other_photographs_are_another_run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped run is gone on with where the sheets are the same, not where one has changed, its labels as before."""
+
+    def stop(*_given: Any, **_more: Any) -> float:
+        raise KeyboardInterrupt
+
+    mine = tmp_path / "data"
+    shutil.copytree(data, mine)
+    asked: dict[str, Any] = {"fast": True, "folder": tmp_path / "out", "progress": silent, "data": mine}
+    monkeypatch.setattr(cifar10, "choose_width", stop)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(cifar10.CIFAR10, **asked)
+    sheet = mine / "cifar10" / "train_00.webp"
+    Image.fromarray(np.asarray(Image.open(sheet))[::-1]).save(sheet, lossless=True)
+    with pytest.raises(ConfigError, match="cifar10: not the photographs of the run that was stopped"):
+        reproduce(cifar10.CIFAR10, **asked)
 
 
 def test_widths_that_cannot_be_are_refused(data: Path, tmp_path: Path) -> None:

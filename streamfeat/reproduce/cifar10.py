@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from streamfeat.bankspec import BankSpec
 from streamfeat.errors import ConfigError
-from streamfeat.protocols.data import data_folder, need
+from streamfeat.protocols.data import data_folder, hash_of, need
 from streamfeat.protocols.fitted import Task
 from streamfeat.protocols.methods import PICTURES
 from streamfeat.protocols.photographs import FOLDER, LABELS, plan_cifar10
@@ -92,10 +93,11 @@ def measure_cifar10(run: Run) -> Findings:
     """Accuracy of plain features, LGIKA and the preset on the same photographs."""
     extent = extent_of(run)
     folder = data_folder(run.data)
-    need(folder, FOLDER, "CIFAR-10 as sheets of 32 x 32 tiles, train_00.webp ... and test_00.webp")
+    sheets = need(folder, FOLDER, "CIFAR-10 as sheets of 32 x 32 tiles, train_00.webp ... and test_00.webp")
     run.read(need(folder, LABELS, "the labels of CIFAR-10"))
     wanted = specs(extent)
     run.begin({**vars(extent), "files": run.hashes, "specs": [spec.as_dict() for spec in wanted.values()]})
+    _check_sheets(run, sheets)
     plan = plan_cifar10(Source(folder, None, 1, run.progress))
     (trial,) = plan.trials
     (every,) = trial.tests.values()
@@ -111,6 +113,16 @@ def measure_cifar10(run: Run) -> Findings:
         setting = {"n": len(train), "numbers": found["numbers"], "elements": extent.r if name == LGIKA else 1}
         rows.append(row(name, ACCURACY, found["right"] / len(test), n_items=len(test), percent=True, **setting))
     return Findings(rows, _claims(rows), _deviations(extent), [Panel(ACCURACY, ACCURACY)])
+
+
+def _check_sheets(run: Run, sheets: Path) -> None:
+    """Raise `ConfigError` where the photographs are not those that the run which is gone on with has seen."""
+    seen = run.hashes | {sheets.name: hash_of(sheets)}
+    if run.part("files", lambda: seen) != seen:
+        raise ConfigError(
+            f"{sheets}: not the photographs of the run that was stopped; give it those again, or name another --out"
+        )
+    run.hashes |= seen
 
 
 def extent_of(run: Run) -> Extent:

@@ -20,7 +20,7 @@ from streamfeat.cli.bench import show_peers
 from streamfeat.errors import ConfigError
 from streamfeat.featuremap import FeatureMap
 from streamfeat.protocols.fitted import Task
-from streamfeat.protocols.methods import PICTURES
+from streamfeat.protocols.methods import PICTURES, SPEECH
 from streamfeat.protocols.plan import Plan, Trial
 
 SMALL = replace(QUICK, n_turns=2, n_test=40, n_templates=100)
@@ -66,6 +66,16 @@ def test_a_small_run_has_every_field(
     assert "stand in for MNIST" in out
     draw_peers(tmp_path / "peers.png", report)
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_peers_are_run_as_they_do_best() -> None:
+    """MiniRocket on whole recordings too, which it knows better where ends are weak; scattering at both scales."""
+    for sides, ours in ((peers.picture_sides(), PICTURES), (peers.speech_sides(), SPEECH)):
+        run = {side.method for side in sides.values()}
+        lacking = {name for name, method in ours.items() if method not in run}
+        assert lacking <= {"plain", "raw", "pixels", "augment", "logmel", "kymatio-front-end"}
+    claimed = {name for pair in peers.CLAIMS.values() for name in pair}
+    assert claimed <= {*peers.picture_sides(), *peers.speech_sides()}
 
 
 def test_numpy_of_the_paper_gives_our_counts() -> None:

@@ -94,6 +94,7 @@ def speech_sides() -> dict[str, Side]:
         "digits-audio": Side(SPEECH["preset"], best, ours=True),
         "global-audio": Side(SPEECH["preset"], BankSpec.preset("global-audio"), ours=True),
         "aeon MiniRocket, log-mel": Side(SPEECH["minirocket"], best, package="aeon"),
+        "aeon MiniRocket, untrimmed": Side(SPEECH["minirocket-untrimmed"], best, package="aeon"),
         "kymatio Scattering1D": Side(SPEECH["scattering"], best, package="kymatio"),
         "librosa MFCC": Side(SPEECH["mfcc"], best, package="librosa"),
     }

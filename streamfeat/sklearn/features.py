@@ -24,9 +24,9 @@ AT_ONCE = 64
 """Items that one thread computes together."""
 
 LAYOUTS = {
-    "image": "(N, h, w) or (N, h, w, 3)",
-    "audio": "(N, samples)",
-    "array": "(N, n) or (N, r, c)",
+    "image": "pictures, (N, h, w) or (N, h, w, 3)",
+    "audio": "recordings, (N, samples)",
+    "array": "arrays, (N, n) or (N, r, c)",
 }
 
 
@@ -129,16 +129,22 @@ class InvariantFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         elif isinstance(X, np.ndarray) and X.dtype.kind != "O":
             self._check_layout(kind, X, reset)
         rate = self.rate_hz if kind == "audio" else None
+        given = list(X)
+        if kind == "audio" and rate is None and not all(isinstance(x, Signal) for x in given):
+            raise InvalidArgument(
+                "recordings given as arrays do not say their rate: pass it, InvariantFeatures(spec, rate_hz=8000), or "
+                "give a list of Signal, as streamfeat.signals.read_audio makes them"
+            )
         items = [
-            x if isinstance(x, Signal) else Signal(kind, np.asarray(x), rate, f"item {i}") for i, x in enumerate(X)
+            x if isinstance(x, Signal) else Signal(kind, np.asarray(x), rate, f"item {i}") for i, x in enumerate(given)
         ]
         if not items:
-            raise InvalidArgument(f"InvariantFeatures needs items, {LAYOUTS[kind]} or a list of Signal, got none")
+            raise InvalidArgument(f"InvariantFeatures needs items: {LAYOUTS[kind]} or a list of Signal, got none")
         return items
 
     def _check_layout(self, kind: Kind, X: NDArray[Any], reset: bool) -> None:
         if X.ndim not in {"image": (3, 4), "audio": (2,), "array": (2, 3)}[kind]:
-            raise InvalidArgument(f"this bank takes {kind}s, {LAYOUTS[kind]} or a list of Signal, got shape {X.shape}")
+            raise InvalidArgument(f"this bank takes {LAYOUTS[kind]} or a list of Signal, got shape {X.shape}")
         if reset:
             self.n_features_in_ = int(np.prod(X.shape[1:]))
 

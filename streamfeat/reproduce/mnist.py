@@ -250,8 +250,8 @@ def _deviations(extent: Extent) -> list[str]:
         f"earlier choices of {OURS} were made with the first {N_FIRST:,} test digits in sight, and some of those are "
         "asked here: `streamfeat evaluate --protocol mnist-few` tells the others apart",
         "|G| = 1, 9, 49, 147, 441 is one element; 3 x 3 and 7 x 7 shifts; these with 3 and with 9 turns",
-        f"{extent.n_seeds} draws of the labels; from {MANY:,} a class on {MANY_DRAWS}, of all digits one; moved copies "
-        f"up to {extent.most_augmented} a class",
+        f"one draw of templates for each bank, {extent.n_seeds} of the labels; from {MANY:,} a class on {MANY_DRAWS}, "
+        f"of all digits one; moved copies up to {extent.most_augmented} a class",
     ]
     if extent is FAST:
         full = Extent()

@@ -53,6 +53,15 @@ def test_claims_are_those_of_the_rows(report: dict[str, Any]) -> None:
     assert any("small form" in deviation for deviation in report["deviations"])
 
 
+def test_ends_of_grids_are_told(report: dict[str, Any]) -> None:
+    """Of widths and of penalties, with the methods of which a fold chose them."""
+    for said in ("a narrower one may be better still, was chosen for", "the least was chosen for"):
+        assert sum(said in deviation for deviation in report["deviations"]) == 1
+    done = {"a, GP 0": {"penalty": 1e-6}, "a, GP 1": {"penalty": 1.0}, "b 0": {"penalty": 1.0}, "c 0": {"penalty": 0.1}}
+    assert qm7._choosing(done, lambda chosen: chosen["penalty"] >= 1) == "a, GP, b"
+    assert qm7._choosing(done, lambda chosen: chosen["penalty"] > 1) == "none"
+
+
 def test_features_do_not_see_the_order_of_atoms(data: Path, tmp_path: Path) -> None:
     """LGIKA's features of a molecule and of the same with its atoms renamed are equal; the raw matrices are not."""
     run = Run("qm7", fast=True, folder=tmp_path, progress=silent, data=data)

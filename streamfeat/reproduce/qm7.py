@@ -5,6 +5,7 @@ Each method is a kernel between molecules, its own or that of its features, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -21,7 +22,7 @@ from streamfeat.protocols.data import arrays_in, data_folder, need
 from streamfeat.reports.pictures import Panel
 from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, mean_of, row
 from streamfeat.reproduce.molecules import FILE, SIDE
-from streamfeat.reproduce.ridge import Gram, Split, outer_errors
+from streamfeat.reproduce.ridge import PENALTIES, Gram, Split, outer_errors
 from streamfeat.signals import Signal
 from streamfeat.threads import one_blas_thread
 
@@ -211,6 +212,15 @@ class Kernels:
         return spec if self.method.group else spec.plain()
 
 
+@dataclass(frozen=True)
+class Ends:
+    """The methods of which some fold chose the first width, the first penalty, the last: beyond it may be better."""
+
+    narrowest: str
+    weakest: str
+    strongest: str
+
+
 def measure_qm7(run: Run) -> Findings:
     """MAE and RMSE of every method, mean and deviation over the five folds."""
     plan = FAST if run.fast else Plan()
@@ -233,15 +243,21 @@ def measure_qm7(run: Run) -> Findings:
         for name in METHODS:
             rows.append(row(name, metric, [done[f"{name} {held}"][key] for held in range(n_folds)]))
     least = WIDTHS[0] * molecules.median_distance()
-    narrow = [
-        name
-        for name, method in METHODS.items()
-        if method.takes_sigma and any(done[f"{name} {held}"]["sigma"] <= least for held in range(n_folds))
-    ]
+    ends = Ends(
+        _choosing(done, lambda chosen: METHODS[chosen["method"]].takes_sigma and chosen["sigma"] <= least),
+        _choosing(done, lambda chosen: chosen["penalty"] <= PENALTIES[0]),
+        _choosing(done, lambda chosen: chosen["penalty"] >= PENALTIES[-1]),
+    )
     for part in done.values():
         run.hashes.update(part["banks"])
     panels = [Panel(metric, metric) for metric in (MAE, RMSE)]
-    return Findings(rows, _claims(rows), _deviations(plan, narrow or ["none"]), panels)
+    return Findings(rows, _claims(rows), _deviations(plan, ends), panels)
+
+
+def _choosing(done: Mapping[str, Mapping[str, Any]], chosen: Callable[[Mapping[str, Any]], bool]) -> str:
+    """The names of the methods of which some fold chose so, to be read."""
+    named = [{"method": part.rpartition(" ")[0], **errors} for part, errors in done.items()]
+    return ", ".join(dict.fromkeys(errors["method"] for errors in named if chosen(errors))) or "none"
 
 
 def _errors(kernels: Kernels, held: int, plan: Plan) -> dict[str, Any]:
@@ -278,7 +294,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _deviations(plan: Plan, narrow: list[str]) -> list[str]:
+def _deviations(plan: Plan, ends: Ends) -> list[str]:
     said = [
         "7,101 molecules at PBE0/def2-TZVP with stratified folds of their own: not qm7.mat and its folds",
         "original matrices keep this file's order of atoms, heavy ones first; that of the paper's file may be another",
@@ -288,7 +304,9 @@ def _deviations(plan: Plan, narrow: list[str]) -> list[str]:
         f"width and penalty are chosen by {plan.n_inner} of the four training folds, asked of the others; on fewer "
         "molecules wider kernels are best than on all",
         f"widths tried are {', '.join(f'{width:g}' for width in WIDTHS)} median distances of {MEDIAN_OF} molecules of "
-        f"all folds; the narrowest, so that a narrower one may be better still, was chosen for {', '.join(narrow)}",
+        f"all folds; the narrowest, so that a narrower one may be better still, was chosen for {ends.narrowest}",
+        f"penalties tried are {PENALTIES[0]:g} to {PENALTIES[-1]:g} of the kernel's mean diagonal; the least was "
+        f"chosen for {ends.weakest}, the largest for {ends.strongest}",
         f"GICDF: {plan.templates['cdf']} templates, quantiles of projections as thresholds, matrices of their own "
         "size: the paper's thresholds are for vectors of unit norm, which lose a molecule's size",
         f"Nystrom: {plan.templates['nystrom']} landmarks, base Gram matrix; the paper does not tell their number",

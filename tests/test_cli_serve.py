@@ -85,11 +85,16 @@ def test_serve_killed_takes_its_members_along(cli: Terminal) -> None:
         wait_gone(members)
 
 
+def workers_of(cli: Terminal) -> dict[str, int]:
+    """Process ids of the fleet's workers, by name."""
+    return {worker["name"]: worker["pid"] for worker in cli("status", "--json").json["workers"]}
+
+
 def test_serve_ends_when_its_broker_does(cli: Terminal) -> None:
     """The broker killed: 69, and the line says who ended. A worker killed: said, the others go on."""
     with cli.serving("--bank", "digits-audio", "--no-page") as process:
         assert cli("status").status == 0
-        workers = {w["name"]: w["pid"] for w in cli("status", "--json").json["workers"]}
+        workers = workers_of(cli)
         [broker] = set(children(process.pid)) - set(workers.values())
         os.kill(workers["features-2"], signal.SIGKILL)
         log = cli.home / "serve.log"
@@ -102,6 +107,31 @@ def test_serve_ends_when_its_broker_does(cli: Terminal) -> None:
         assert process.wait(15) == 69  # a worker's drain may take 20 s, but these have nobody to finish anything for
         wait_gone(list(workers.values()), timeout_s=0.5)
     assert "broker ended with status -9; so does the fleet" in log.read_text()
+
+
+def test_serve_says_what_starts_another_worker(cli: Terminal) -> None:
+    """The only one is killed; the command that is printed then, pasted, brings one of its name."""
+    with cli.serving("--bank", "digits-audio", "--workers", "1", "--no-page"):
+        killed = workers_of(cli)["features-1"]
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while "another: " not in (log := (cli.home / "serve.log").read_text()):
+            assert time.monotonic() < deadline, log
+            time.sleep(0.02)  # looks again
+        told = log.partition("another: ")[2].partition("\n")[0].partition("; features-1 said")[0]
+        command, *words = shlex.split(told)
+        assert command == "streamfeat"
+        another = subprocess.Popen([EXECUTABLE, *words], env=cli.environ, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 60
+            while workers_of(cli).get("features-1") != another.pid:
+                assert another.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)  # asks again
+        finally:
+            another.terminate()
+            status = another.wait(60)
+    assert status == 0
 
 
 def test_the_command_that_serve_prints_can_be_pasted(cli: Terminal) -> None:

@@ -76,9 +76,22 @@ def _watch(fleet: LocalFleet, stopped: Callable[[], bool]) -> int:
             break
         for name, status in fleet.fallen().items():
             if name not in told:
-                what = "so does the fleet" if name == "broker" else "the others go on"
+                what = "so does the fleet" if name == "broker" else f"the others go on{_another(fleet, name)}"
                 click.echo(f"{name} ended with status {status}; {what}{fleet.last_words(name)}", err=True)
                 told.add(name)
         if "broker" in told:
             return EXIT_UNAVAILABLE
     return EXIT_OK
+
+
+def _another(fleet: LocalFleet, name: str) -> str:
+    """The end of a message about a worker that is gone: what starts another in its place."""
+    role, places = name.partition("-")[0], fleet.settings.fleet
+    if role == "features":
+        own = [word for bank in fleet.banks for word in ("--bank", str(bank))]
+    elif role in ("learner", "index"):
+        own = ["--state-dir", places.state_dir]
+    else:
+        return ""
+    words = ["streamfeat", "worker", role, "--name", name, "--run-dir", places.run_dir, *own]
+    return f"; another: {shlex.join(words)}"

@@ -14,7 +14,7 @@ from streamfeat.reproduce.experiment import Run, reproduce
 from streamfeat.reproduce.molecules import FILE, coulomb_matrices
 from tests.test_experiment import silent
 
-PLAN = qm7.Plan(60, 4, 6, templates={"fourier": 256, "nystrom": 20, "cdf": 20})
+EXTENT = qm7.Extent(60, 4, 6, templates={"fourier": 256, "nystrom": 20, "cdf": 20})
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Of a very small form."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qm7, "FAST", PLAN)
+        patch.setattr(qm7, "FAST", EXTENT)
         return reproduce(qm7.QM7, fast=True, folder=tmp_path_factory.mktemp("out"), progress=silent, data=data)
 
 
@@ -72,7 +72,7 @@ def test_features_do_not_see_the_order_of_atoms(data: Path, tmp_path: Path) -> N
     renamed = qm7.Molecules(half, molecules.y, molecules.fold)
 
     def gram(name: str, of: qm7.Molecules) -> Any:
-        return qm7.Kernels(qm7.METHODS[name], of, PLAN)(50.0, items)(items, items)
+        return qm7.Kernels(qm7.METHODS[name], of, EXTENT)(50.0, items)(items, items)
 
     np.testing.assert_allclose(gram(qm7.LGIKA, renamed), gram(qm7.LGIKA, molecules), atol=1e-6)  # float32
     assert np.abs(gram("original Coulomb, GP", renamed) - gram("original Coulomb, GP", molecules)).max() > 0.01

@@ -255,7 +255,7 @@ def test_the_law_of_noisy_orders() -> None:
 
 def test_banks_move_atoms_as_the_law_says() -> None:
     """What the bank does to the input is `move_atoms`, to the bit, and its kernel that of the drawn orders."""
-    problem = rates.Problem.of(rates.Plan(n_items=3, n_heavy=7), None)
+    problem = rates.Problem.of(rates.Extent(n_items=3, n_heavy=7), None)
     fmap = problem.feature_map("gaussian", 4, 6, 0)
     orders = problem.law.sample(6, np.random.default_rng([0, 6]))
     flat = problem.flat.astype(np.float32)

@@ -41,7 +41,7 @@ RANDOM_GP, SORTED_GP = "random Coulomb, GP", "sorted Coulomb, GP"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """How much is run.
 
     Attributes
@@ -65,7 +65,7 @@ class Plan:
     templates: dict[str, int] = field(default_factory=lambda: {"fourier": 10_000, "nystrom": 2000, "cdf": 1000})
 
 
-FAST = Plan(1200, 4, templates={"fourier": 10_000, "nystrom": 500, "cdf": 200})
+FAST = Extent(1200, 4, templates={"fourier": 10_000, "nystrom": 500, "cdf": 200})
 
 
 @dataclass(frozen=True)
@@ -140,14 +140,14 @@ class Kernels:
 
     method: Method
     molecules: Molecules
-    plan: Plan
+    extent: Extent
     n_copies: int = field(init=False)
     X: NDArray[np.float32] = field(init=False)
     hashes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         random = self.method.order == "random"
-        self.n_copies = self.plan.n_copies if random else 1
+        self.n_copies = self.extent.n_copies if random else 1
         if self.method.order == "original":
             self.X = self.molecules.C.reshape(len(self.molecules.C), -1).astype(np.float32)
         else:
@@ -197,13 +197,13 @@ class Kernels:
             "cdf": ("gaussian", {"kind": "cdf", "thresholds": "quantile", "n_bins": GICDF_BINS}),
         }
         source, pooling = tables[self.method.feature]
-        sort = {"factor": "noisy_norm", "law": "gaussian", "sigma": NOISE, "n": self.plan.r, "identity": False}
+        sort = {"factor": "noisy_norm", "law": "gaussian", "sigma": NOISE, "n": self.extent.r, "identity": False}
         spec = BankSpec.from_dict(
             {
                 "name": f"qm7-{self.method.feature}",
                 "seed": 0,
                 "front_end": [{"stage": "array", "rows": SIDE, "columns": SIDE}, {"stage": "norm", "kind": "none"}],
-                "templates": {"source": source, "m": self.plan.templates[self.method.feature]},
+                "templates": {"source": source, "m": self.extent.templates[self.method.feature]},
                 "group": [sort],
                 "pooling": pooling,
                 "renormalise": False,
@@ -223,9 +223,9 @@ class Ends:
 
 def measure_qm7(run: Run) -> Findings:
     """MAE and RMSE of every method, mean and deviation over the five folds."""
-    plan = FAST if run.fast else Plan()
-    molecules = read_molecules(run, plan.n_items)
-    run.begin({**vars(plan), "widths": WIDTHS, "files": run.hashes})
+    extent = FAST if run.fast else Extent()
+    molecules = read_molecules(run, extent.n_items)
+    run.begin({**vars(extent), "widths": WIDTHS, "files": run.hashes})
     n_folds = len(np.unique(molecules.fold))
     made: dict[str, Kernels] = {}
 
@@ -233,8 +233,8 @@ def measure_qm7(run: Run) -> Findings:
         name, _, held = part.rpartition(" ")
         if name not in made:
             made.clear()  # the features of one method at a time
-            made[name] = Kernels(METHODS[name], molecules, plan)
-        return _errors(made[name], int(held), plan)
+            made[name] = Kernels(METHODS[name], molecules, extent)
+        return _errors(made[name], int(held), extent)
 
     with one_blas_thread():
         done = run.parts([f"{name} {held}" for name in METHODS for held in range(n_folds)], errors)
@@ -251,7 +251,7 @@ def measure_qm7(run: Run) -> Findings:
     for part in done.values():
         run.hashes.update(part["banks"])
     panels = [Panel(metric, metric) for metric in (MAE, RMSE)]
-    return Findings(rows, _claims(rows), _deviations(plan, ends), panels)
+    return Findings(rows, _claims(rows), _deviations(extent, ends), panels)
 
 
 def _choosing(done: Mapping[str, Mapping[str, Any]], chosen: Callable[[Mapping[str, Any]], bool]) -> str:
@@ -260,12 +260,12 @@ def _choosing(done: Mapping[str, Mapping[str, Any]], chosen: Callable[[Mapping[s
     return ", ".join(dict.fromkeys(errors["method"] for errors in named if chosen(errors))) or "none"
 
 
-def _errors(kernels: Kernels, held: int, plan: Plan) -> dict[str, Any]:
+def _errors(kernels: Kernels, held: int, extent: Extent) -> dict[str, Any]:
     """Errors of one method on one fold."""
     molecules = kernels.molecules
     unit = molecules.median_distance()
     sigmas = [width * unit for width in (WIDTHS if kernels.method.takes_sigma else WIDTHS[:1])]
-    errors, sigma, penalty = outer_errors(kernels, sigmas, molecules.y, Split(molecules.fold, held, plan.n_inner))
+    errors, sigma, penalty = outer_errors(kernels, sigmas, molecules.y, Split(molecules.fold, held, extent.n_inner))
     return {
         "mae": float(np.abs(errors).mean()),
         "rmse": float(np.sqrt(np.square(errors).mean())),
@@ -294,27 +294,27 @@ def _claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _deviations(plan: Plan, ends: Ends) -> list[str]:
+def _deviations(extent: Extent, ends: Ends) -> list[str]:
     said = [
         "7,101 molecules at PBE0/def2-TZVP with stratified folds of their own: not qm7.mat and its folds",
         "original matrices keep this file's order of atoms, heavy ones first; that of the paper's file may be another",
         "the rows of sorted and random Coulomb matrices were computed here; the paper takes them from Montavon et al.",
-        f"random Coulomb: {plan.n_copies} randomly sorted copies of each molecule, answers averaged; Montavon et al. "
+        f"random Coulomb: {extent.n_copies} randomly sorted copies of each molecule, answers averaged; Montavon et al. "
         "have more, which an exact Gram matrix does not fit",
-        f"width and penalty are chosen by {plan.n_inner} of the four training folds, asked of the others; on fewer "
+        f"width and penalty are chosen by {extent.n_inner} of the four training folds, asked of the others; on fewer "
         "molecules wider kernels are best than on all",
         f"widths tried are {', '.join(f'{width:g}' for width in WIDTHS)} median distances of {MEDIAN_OF} molecules of "
         f"all folds; the narrowest, so that a narrower one may be better still, was chosen for {ends.narrowest}",
         f"penalties tried are {PENALTIES[0]:g} to {PENALTIES[-1]:g} of the kernel's mean diagonal; the least was "
         f"chosen for {ends.weakest}, the largest for {ends.strongest}",
-        f"GICDF: {plan.templates['cdf']} templates, quantiles of projections as thresholds, matrices of their own "
+        f"GICDF: {extent.templates['cdf']} templates, quantiles of projections as thresholds, matrices of their own "
         "size: the paper's thresholds are for vectors of unit norm, which lose a molecule's size",
-        f"Nystrom: {plan.templates['nystrom']} landmarks, base Gram matrix; the paper does not tell their number",
+        f"Nystrom: {extent.templates['nystrom']} landmarks, base Gram matrix; the paper does not tell their number",
     ]
-    if plan.n_items is not None:
-        full = Plan().templates
+    if extent.n_items is not None:
+        full = Extent().templates
         said.append(
-            f"small form: {plan.n_items} molecules; in full all of them, {full['cdf']} templates of GICDF and "
+            f"small form: {extent.n_items} molecules; in full all of them, {full['cdf']} templates of GICDF and "
             f"{full['nystrom']} landmarks"
         )
     return said

@@ -49,7 +49,7 @@ MOST_BLOCKS = 10
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """How much is run: errors against m at the largest r, and against r at the largest m."""
 
     ms: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
@@ -60,7 +60,7 @@ class Plan:
     n_heavy: int = 7
 
 
-FAST = Plan(ms=(16, 64, 256, 1024, 4096), rs=(4, 16, 64, 256, 1024), n_draws=(12, 12, 12, 6, 3), n_items=8)
+FAST = Extent(ms=(16, 64, 256, 1024, 4096), rs=(4, 16, 64, 256, 1024), n_draws=(12, 12, 12, 6, 3), n_items=8)
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Problem:
     source: str
 
     @classmethod
-    def of(cls, plan: Plan, file: Path | None) -> Problem:
-        """The same molecules for the same plan and file of matrices; without one they are made up."""
-        C, source = coulomb_matrices(plan.n_items, plan.n_heavy, file, np.random.default_rng(0))
-        norms = np.linalg.norm(C, axis=2).mean(axis=0)[: plan.n_heavy]
+    def of(cls, extent: Extent, file: Path | None) -> Problem:
+        """The same molecules for the same extent and file of matrices; without one they are made up."""
+        C, source = coulomb_matrices(extent.n_items, extent.n_heavy, file, np.random.default_rng(0))
+        norms = np.linalg.norm(C, axis=2).mean(axis=0)[: extent.n_heavy]
         flat = C.reshape(len(C), -1)
         apart = base_mean(flat, flat, distance)
         sigma = SIGMA * float(np.median(apart[np.triu_indices(len(C), 1)]))
@@ -126,48 +126,48 @@ def measure_kernel_error(run: Run) -> Findings:
     "against": "m" or "r", "frobenius", "debiased_frobenius"}: of log error against log m or log r, the theorem's is
     -0.5.
     """
-    plan = FAST if run.fast else Plan()
+    extent = FAST if run.fast else Extent()
     file = matrices_file(run.data)
     if file is not None:
         run.read(file)
-    problem = Problem.of(plan, file)
-    run.begin({"data": problem.source, "files": run.hashes, "sigma": problem.sigma, **vars(plan)})
-    _measure(run, plan, problem)
+    problem = Problem.of(extent, file)
+    run.begin({"data": problem.source, "files": run.hashes, "sigma": problem.sigma, **vars(extent)})
+    _measure(run, extent, problem)
     rows = [
-        _row(run, plan, templates, m, r)
+        _row(run, extent, templates, m, r)
         for templates in SOURCES
-        for m, r in dict.fromkeys([*((m, plan.rs[-1]) for m in plan.ms), *((plan.ms[-1], r) for r in plan.rs)])
+        for m, r in dict.fromkeys([*((m, extent.rs[-1]) for m in extent.ms), *((extent.ms[-1], r) for r in extent.rs)])
     ]
-    found = [slope for templates in SOURCES for slope in slopes(rows, templates, plan.ms[-1], plan.rs[-1])]
+    found = [slope for templates in SOURCES for slope in slopes(rows, templates, extent.ms[-1], extent.rs[-1])]
     return Findings(
         rows,
         _claims(found),
         [
-            f"molecules: {problem.source}; {plan.n_heavy} heavy atoms each, whose orders are the group, so that the "
+            f"molecules: {problem.source}; {extent.n_heavy} heavy atoms each, whose orders are the group, so that the "
             "exact kernel is a finite sum; the paper moves all 23 and has no exact kernel",
             "structured templates are not in the paper",
         ],
         [
-            Panel(f"error against m, r = {plan.rs[-1]}", METRIC, "m", "xy", {"r": plan.rs[-1]}, -0.5),
-            Panel(f"error against r, m = {plan.ms[-1]}", METRIC, "r", "xy", {"m": plan.ms[-1]}, -0.5),
+            Panel(f"error against m, r = {extent.rs[-1]}", METRIC, "m", "xy", {"r": extent.rs[-1]}, -0.5),
+            Panel(f"error against r, m = {extent.ms[-1]}", METRIC, "r", "xy", {"m": extent.ms[-1]}, -0.5),
         ],
         {"slopes": found, "data": problem.source, "sigma": problem.sigma},
     )
 
 
-def _measure(run: Run, plan: Plan, problem: Problem) -> None:
+def _measure(run: Run, extent: Extent, problem: Problem) -> None:
     """Every bank's errors, into the run's parts."""
     exact, base = problem.exact(), problem.base()
     # dear parts first: two at a time end together
     parts = [
         (templates, r, draw)
-        for r, n_draws in sorted(zip(plan.rs, plan.n_draws, strict=True), reverse=True)
+        for r, n_draws in sorted(zip(extent.rs, extent.n_draws, strict=True), reverse=True)
         for templates in SOURCES
         for draw in range(n_draws)
     ]
 
     def work(part: tuple[str, int, int]) -> dict[str, list[float]]:
-        ms = plan.ms if part[1] == plan.rs[-1] else plan.ms[-1:]
+        ms = extent.ms if part[1] == extent.rs[-1] else extent.ms[-1:]
         return {str(m): errors for m, errors in _errors(problem, exact, base, part, ms)}
 
     pool = ThreadPoolExecutor(2)
@@ -238,8 +238,8 @@ def _errors(
         yield m, np.mean(errors, axis=0).tolist()
 
 
-def _row(run: Run, plan: Plan, templates: str, m: int, r: int) -> dict[str, Any]:
-    n_draws = plan.n_draws[plan.rs.index(r)]
+def _row(run: Run, extent: Extent, templates: str, m: int, r: int) -> dict[str, Any]:
+    n_draws = extent.n_draws[extent.rs.index(r)]
     errors = np.array([run.kept(_name((templates, r, draw)))[str(m)] for draw in range(n_draws)])
     values = {key: rounded(value) for key, value in zip(ERRORS, errors.mean(axis=0), strict=True)}
     spread = row(templates, METRIC, errors[:, ERRORS.index("frobenius")].tolist(), m=m, r=r)

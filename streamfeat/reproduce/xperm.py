@@ -45,7 +45,7 @@ BY_RLS, BY_NEIGHBOUR = "RLS accuracy", "1-NN accuracy"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """How much is run."""
 
     sizes: tuple[int, ...] = (20, 50, 100, 200, 500, 1000)
@@ -54,7 +54,7 @@ class Plan:
     n_test: int = 3000
 
 
-FAST = Plan(sizes=(20, 100, 500), n_seeds=5, n_draws=2)
+FAST = Extent(sizes=(20, 100, 500), n_seeds=5, n_draws=2)
 
 
 @dataclass(frozen=True)
@@ -117,43 +117,43 @@ def measure_xperm(run: Run) -> Findings:
     `rls_sd` and `nn_sd` are over what `sd_over` says: "seeds", or for CDF rows "template draws" (of the mean over
     seeds).
     """
-    plan = FAST if run.fast else Plan()
+    extent = FAST if run.fast else Extent()
     sequences = Sequences.all()
-    run.begin(vars(plan))
+    run.begin(vars(extent))
 
     def accuracies(part: str) -> Any:
         name, _, draw = part.rpartition(" ")
-        return _accuracies(kernel_of(name, sequences, int(draw)), sequences, plan).tolist()
+        return _accuracies(kernel_of(name, sequences, int(draw)), sequences, extent).tolist()
 
     with one_blas_thread():
-        draws = {name: range(plan.n_draws if name in CDF_ROWS else 1) for name in names()}
+        draws = {name: range(extent.n_draws if name in CDF_ROWS else 1) for name in names()}
         done = run.parts([f"{name} {draw}" for name in names() for draw in draws[name]], accuracies)
     of = {name: np.array([done[f"{name} {draw}"] for draw in draws[name]]) for name in names()}
-    rows = [some for name in names() for some in _rows(name, of[name], plan)]
+    rows = [some for name in names() for some in _rows(name, of[name], extent)]
     return Findings(
         rows,
-        _claims(rows, plan),
+        _claims(rows, extent),
         [
-            f"{plan.n_seeds} random training samples a cell, the paper has 100",
-            f"{plan.n_draws} draws of templates a CDF row: their number in the paper is not told",
+            f"{extent.n_seeds} random training samples a cell, the paper has 100",
+            f"{extent.n_draws} draws of templates a CDF row: their number in the paper is not told",
             "epsilon .5 and the width .5 of the Haar kernel are ours: the paper's text gives neither",
         ],
         [Panel(metric, metric, "n", "x") for metric in (BY_RLS, BY_NEIGHBOUR)],
-        {"cells": [cell for name in names() for cell in _cells(name, of[name], plan)]},
+        {"cells": [cell for name in names() for cell in _cells(name, of[name], extent)]},
     )
 
 
-def _rows(name: str, accuracies: Floats, plan: Plan) -> Iterator[dict[str, Any]]:
+def _rows(name: str, accuracies: Floats, extent: Extent) -> Iterator[dict[str, Any]]:
     """A row a learner and size, from accuracies (draws, sizes, seeds, 2)."""
     for learner, metric in enumerate((BY_RLS, BY_NEIGHBOUR)):
-        for i, n in enumerate(plan.sizes):
+        for i, n in enumerate(extent.sizes):
             by_seed = accuracies[:, i, :, learner].mean(axis=0).tolist()
-            yield row(name, metric, by_seed, n=n, n_items=plan.n_test)
+            yield row(name, metric, by_seed, n=n, n_items=extent.n_test)
 
 
-def _claims(rows: list[dict[str, Any]], plan: Plan) -> list[dict[str, Any]]:
+def _claims(rows: list[dict[str, Any]], extent: Extent) -> list[dict[str, Any]]:
     """What figure 1 and its text say."""
-    n, many = 100, max(plan.sizes)
+    n, many = 100, max(extent.sizes)
     at = {name: mean_of(rows, name, BY_RLS, n=n) for name in names()}
     cdf, fewer, bag, raw = at["CDF(25,300)"], at["CDF(25,10)"], at["bag-of-words"], at["raw one-hot"]
     haar, raw_of_many = at[names()[-1]], mean_of(rows, "raw one-hot", BY_RLS, n=many)
@@ -244,14 +244,14 @@ def _signals(arrays: Floats) -> list[Signal]:
     return [Signal("array", array.astype(np.float32)) for array in arrays]
 
 
-def _accuracies(kernel: Kernel, sequences: Sequences, plan: Plan) -> Floats:
+def _accuracies(kernel: Kernel, sequences: Sequences, extent: Extent) -> Floats:
     """RLS and 1-NN accuracy, (sizes, seeds, 2). Every row of the table sees the same sequences."""
-    out = np.empty((len(plan.sizes), plan.n_seeds, 2))
-    for i, n in enumerate(plan.sizes):
-        for seed in range(plan.n_seeds):
+    out = np.empty((len(extent.sizes), extent.n_seeds, 2))
+    for i, n in enumerate(extent.sizes):
+        for seed in range(extent.n_seeds):
             rng = np.random.default_rng([seed, n])
             train = rng.choice(len(sequences.kinds), n, replace=False)
-            test = rng.integers(len(sequences.kinds), size=plan.n_test)
+            test = rng.integers(len(sequences.kinds), size=extent.n_test)
             out[i, seed] = _accuracy(kernel, sequences.positive, train, test)
     return out
 
@@ -269,10 +269,10 @@ def _accuracy(kernel: Kernel, positive: NDArray[np.bool_], train: Ints, test: In
     return right[0], right[1]
 
 
-def _cells(name: str, accuracies: Floats, plan: Plan) -> Iterator[dict[str, Any]]:
+def _cells(name: str, accuracies: Floats, extent: Extent) -> Iterator[dict[str, Any]]:
     """One cell a size, from accuracies (draws, sizes, seeds, 2); means as the paper's figure can be read, to 0.001."""
     over_draws = name in CDF_ROWS
-    for i, n in enumerate(plan.sizes):
+    for i, n in enumerate(extent.sizes):
         at = accuracies[:, i]
         seeds_sd = at.std(axis=1, ddof=1).mean(axis=0)
         sd = at.mean(axis=1).std(axis=0, ddof=1) if over_draws else seeds_sd

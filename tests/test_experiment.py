@@ -94,6 +94,16 @@ def test_the_report_is_one_file(tmp_path: Path) -> None:
     assert "http" not in text
 
 
+def test_what_is_read_has_a_name_and_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, and the folder that one works in, by its own name."""
+    (tmp_path / "some").write_bytes(b"123")
+    monkeypatch.chdir(tmp_path)
+    run = Run("squares", fast=True, folder=tmp_path / "out", progress=silent)
+    assert [run.read(place) for place in (tmp_path / "some", Path())] == [tmp_path / "some", Path()]
+    assert run.hashes["some"] == hashlib.sha256(b"123").hexdigest()
+    assert set(run.hashes) == {"some", tmp_path.name}
+
+
 def test_rows() -> None:
     """Mean and deviation over seeds; of one seed the binomial error, or none where nothing is a share of items."""
     assert row("a", "accuracy", [0.5, 0.7], n=3) == {

@@ -113,7 +113,7 @@ class Run:
 
     def read(self, place: Path) -> Path:
         """The file or folder, whose hash goes into the report."""
-        self.hashes[place.name] = hash_of(place)
+        self.hashes[place.name or place.resolve().name] = hash_of(place)  # "." has no name
         return place
 
     def finish(self) -> None:

@@ -23,7 +23,7 @@ SPEAKERS = {
     "train": ("man/aa", "man/ab", "woman/ac", "woman/ad", "boy/ae"),
     "test": ("man/ba", "woman/bb", "boy/bc", "girl/bd"),
 }
-METHODS = ("CDF, spectrogram", "CDF, spectrogram, |G| = 1", "MFCC")
+METHODS = ("CDF, spectrogram", "CDF, raw waveform", "CDF, raw waveform, shifts", "CDF, spectrogram, |G| = 1", "MFCC")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Three methods on it; claims need them all."""
+    """Five methods on it; claims need them all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tidigits, "FAST", tidigits.Extent(2, 1, (4, 4), 16))
         patch.setattr(tidigits, "METHODS", {name: tidigits.METHODS[name] for name in METHODS})
@@ -117,12 +117,13 @@ def rows_of_figures(ours: float, **setting: Any) -> list[dict[str, Any]]:
 def test_claims_are_what_the_rows_say() -> None:
     """The preset is above all at every number of speakers and in every split, or not."""
     claims = tidigits._claims(rows_of_figures(0.95))
-    assert [claim["holds"] for claim in claims] == [False, True, True, True]
+    assert [claim["holds"] for claim in claims] == [False, True, True, True, True]
     assert claims[1]["why"] == "RLS, Arabic, 18 training speakers: CDF, spectrogram 0.800 ±0.010, MFCC 0.700 ±0.010"
-    assert claims[3]["why"].endswith("then CDF, spectrogram, |G| = 1 0.900")
-    assert [claim["holds"] for claim in tidigits._claims(rows_of_figures(0.85))] == [False, True, True, False]
+    assert "CDF, raw waveform 0.800" in claims[3]["why"]
+    assert claims[4]["why"].endswith("then CDF, spectrogram, |G| = 1 0.900")
+    assert [claim["holds"] for claim in tidigits._claims(rows_of_figures(0.85))] == [False, True, True, True, False]
     split = rows_of_figures(0.85, split="men to women")
-    assert [claim["holds"] for claim in tidigits._claims([*rows_of_figures(0.95), *split])][3:] == [
+    assert [claim["holds"] for claim in tidigits._claims([*rows_of_figures(0.95), *split])][4:] == [
         True, False, True, False,
     ]  # fmt: skip
 
@@ -135,6 +136,7 @@ def test_a_template_that_is_a_recording_needs_one() -> None:
 
     waveform = "paper-a-tidigits-waveform"
     assert [n_templates(waveform, m, n) for m, n in ((None, 400), (None, 40), (150, 40), (30, 40))] == [200, 40, 40, 30]
+    assert [n_templates(f"paper-a-tidigits-{way}", None, 40) for way in ("raw", "shift")] == [40, 40]
     assert [n_templates("paper-a-tidigits", m, 40) for m in (None, 150)] == [1000, 150]
     assert tidigits._spec("digits-audio", 150, 40) == BankSpec.preset("digits-audio")
 

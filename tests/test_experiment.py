@@ -15,7 +15,17 @@ from streamfeat.errors import ConfigError
 from streamfeat.reports.pictures import Panel
 from streamfeat.reports.tables import settings_of, tables_of
 from streamfeat.reproduce import experiment
-from streamfeat.reproduce.experiment import Experiment, Findings, Run, claim, closeness, mean_of, reproduce, row
+from streamfeat.reproduce.experiment import (
+    Experiment,
+    Findings,
+    Run,
+    claim,
+    closeness,
+    mean_of,
+    report_name,
+    reproduce,
+    row,
+)
 
 
 @contextmanager
@@ -71,6 +81,18 @@ def test_the_small_form_leaves_a_stopped_run_alone(tmp_path: Path) -> None:
     assert computed == [1, 2, 3, 4]
 
 
+def test_each_form_has_a_report_of_its_own(tmp_path: Path) -> None:
+    """A look at the small one replaces no report of hours, nor does one width another."""
+    reproduce(counting([]), fast=False, folder=tmp_path, progress=silent)
+    before = (tmp_path / "squares.html").read_bytes()
+    reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)
+    assert (tmp_path / "squares.html").read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"squares{form}.{kind}" for form in ("", "-fast") for kind in ("html", "json")
+    }
+    assert report_name("squares", False, 8) == "squares-8"
+
+
 def test_what_the_pictures_need_is_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without matplotlib nothing is computed, and the message says what to install."""
     monkeypatch.setattr(experiment, "may_draw", lambda: False)
@@ -84,9 +106,9 @@ def test_the_report_is_one_file(tmp_path: Path) -> None:
     """Tables, claims, the picture inside, the command, the hash of the JSON beside it; names are text, never markup."""
     report = reproduce(counting([]), fast=True, folder=tmp_path, progress=silent)
     assert list(report) == ["name", "protocol", "rows", "claims", "deviations", "wall_s"]
-    text = (tmp_path / "squares.html").read_text()
-    assert json.loads((tmp_path / "squares.json").read_text()) == report
-    assert hashlib.sha256((tmp_path / "squares.json").read_bytes()).hexdigest() in text
+    text = (tmp_path / "squares-fast.html").read_text()
+    assert json.loads((tmp_path / "squares-fast.json").read_text()) == report
+    assert hashlib.sha256((tmp_path / "squares-fast.json").read_bytes()).hexdigest() in text
     assert text.count("data:image/png;base64,iVBORw0KGgo") == 1
     for said in ("streamfeat reproduce squares --fast --out", "not told by this run", "tenths", "&lt;theirs&gt;"):
         assert said in text

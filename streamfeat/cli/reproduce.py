@@ -12,7 +12,7 @@ from streamfeat.cli.guidance import OneOf, examples
 from streamfeat.config import DATA_VARIABLE
 from streamfeat.reports.tables import tables_of
 from streamfeat.reproduce.cifar10 import CIFAR10
-from streamfeat.reproduce.experiment import HOLDS, Experiment, reproduce
+from streamfeat.reproduce.experiment import HOLDS, Experiment, report_name, reproduce
 from streamfeat.reproduce.faces import FACES
 from streamfeat.reproduce.mnist import MNIST
 from streamfeat.reproduce.qm7 import QM7
@@ -38,7 +38,7 @@ ABOUT = {
 }
 
 
-def _show(report: dict[str, Any], out: Path) -> None:
+def _show(report: dict[str, Any], page: Path) -> None:
     """The protocol, a table a metric, what the paper says and whether it holds, deviations."""
     click.echo(report["protocol"])
     for table in tables_of(report["rows"]):
@@ -53,7 +53,7 @@ def _show(report: dict[str, Any], out: Path) -> None:
         click.echo(f"{HOLDS[claim['holds']]}: {claim['text']} {claim['why']}")
     for deviation in report["deviations"]:
         click.echo(f"not as in the paper: {deviation}")
-    click.echo(f"{out / report['name']}.html; {report['wall_s']} s")
+    click.echo(f"{page}; {report['wall_s']} s")
 
 
 @click.command(
@@ -89,4 +89,4 @@ def _show(report: dict[str, Any], out: Path) -> None:
 def command(name: str, out: Path, fast: bool, data: Path | None, width: int | None, json_to: str | None) -> None:
     """Run it and print the report."""
     report = reproduce(EXPERIMENTS[name], fast=fast, folder=out, progress=progress, data=data, width=width)
-    emit(report, json_to, lambda: _show(report, out))
+    emit(report, json_to, lambda: _show(report, out / f"{report_name(name, fast, width)}.html"))

@@ -175,7 +175,7 @@ def reproduce(
     data: Path | None = None,
     width: int | None = None,
 ) -> dict[str, Any]:
-    """Run an experiment, or go on with it, and write `folder/NAME.html` and `NAME.json`.
+    """Run an experiment, or go on with it, and write `folder/NAME.html` and `NAME.json`, NAME by `report_name`.
 
     Returns
     -------
@@ -215,13 +215,19 @@ def _written(experiment: Experiment, run: Run, found: Findings) -> dict[str, Any
         **found.more,
     }
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    file = run.folder / f"{experiment.name}.json"
+    name = report_name(run.name, run.fast, run.width)
+    file = run.folder / f"{name}.json"
     replace_file(file, text)
     hashes = {**run.hashes, file.name: hashlib.sha256(text.encode()).hexdigest()}
     title = f"reproduce {experiment.name}"
     page = Page(title, experiment.protocol, command_of(run), hashes, report["wall_s"])
-    write_page(run.folder / f"{experiment.name}.html", page, _sections(found))
+    write_page(run.folder / f"{name}.html", page, _sections(found))
     return report
+
+
+def report_name(name: str, fast: bool, width: int | None) -> str:
+    """What the files of a report are called: of each form its own, so that a small one replaces none of hours."""
+    return "-".join([name, *(["fast"] if fast else []), *([str(width)] if width else [])])
 
 
 def _sections(found: Findings) -> list[Section]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import signal
 import sys
-from types import FrameType
 
 import click
 
 from streamfeat import __version__
+from streamfeat.cli.ending import take_signals
 from streamfeat.cli.guidance import Commands, examples
 from streamfeat.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, StreamfeatError
 
@@ -96,13 +95,8 @@ def cli(trace: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status; an error is one line on standard error."""
-    signal.signal(signal.SIGTERM, _end)
+    take_signals()
     sys.exit(run(arguments))
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends a command as Ctrl-C does: a fleet of its own is stopped, its directory removed."""
-    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:

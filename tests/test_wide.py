@@ -75,8 +75,10 @@ def test_of_equal_summits_the_later_is_taken() -> None:
     assert summit([0.1, 0.5, 0.5, 0.2].__getitem__, 4) == (2, 0.5)
 
 
-def test_what_cannot_be_solved_is_left_out() -> None:
-    """A penalty that rounding swallows gives no weights, and choosing passes over it."""
+@pytest.mark.parametrize("tile", [1, 2, 1024])
+def test_what_cannot_be_solved_is_left_out(monkeypatch: pytest.MonkeyPatch, tile: int) -> None:
+    """A penalty that rounding swallows gives no weights, in whichever tile, and choosing passes over it."""
+    monkeypatch.setattr(wide, "TILE", tile)
     Z = np.ones((8, 5), np.float32)
     codes = np.arange(8) % 2
     rls = WideRLS(5, 2)

@@ -86,7 +86,7 @@ def test_nothing_is_lost_under_chaos(tmp_path: Path) -> None:
     command = [
         str(ROOT / "scripts" / "chaos"),
         "--items",
-        "4000",  # of fewer, kills find workers with nothing in hand
+        "4000",
         "--seconds",
         "200",
         "--pace",

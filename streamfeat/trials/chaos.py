@@ -37,6 +37,8 @@ PACE_S = 20.0
 """The least that sending may take: few items are sent slowly, so that every kind of fault finds some under way."""
 
 LOOK_S = 0.05
+IN_HAND_S = 0.05
+"""A worker is stopped for so long before it is killed: it dies with what was sent to it meanwhile in hand."""
 REPORT_S = 0.5
 SETTLE_S = 15.0
 """What the last thaws, restarts and late answers may take."""
@@ -119,8 +121,12 @@ class Chaos:
 
     def _strike(self, fault: Fault) -> None:
         pid = self._fleet.pids.get(fault.member)
-        if pid is not None:
-            os.kill(pid, SIGNALS[fault.kind])
+        if pid is None:
+            return
+        if fault.kind == "kill":
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(IN_HAND_S)
+        os.kill(pid, SIGNALS[fault.kind])
 
     def _kill_broker(self) -> None:
         if self._broker_kills == BROKER_KILLS:

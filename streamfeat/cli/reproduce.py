@@ -83,7 +83,8 @@ def _show(report: dict[str, Any], page: Path) -> None:
 @click.option(
     "--width",
     type=click.IntRange(min=1),
-    help="Numbers of a feature, for cifar10: 8192 unless told; the paper's 30000 takes 10 GB and, on two cores, an hour and a half.",
+    help="Numbers of a feature, for cifar10: 8192 unless told; the paper's 30000 takes 10 GB and, on two cores, "
+    "an hour and a half.",
 )
 @json_option
 def command(name: str, out: Path, fast: bool, data: Path | None, width: int | None, json_to: str | None) -> None:
